@@ -339,6 +339,17 @@ def test_a_module_ends_when_a_known_group_has_one_of_its_links() -> None:
     assert members(found, DOWN) == [rows.tolist(), [6], [7]]
 
 
+@pytest.mark.parametrize("kind", [DOWN, SymptomType.LINK_ERRORS])
+@pytest.mark.parametrize("others", [[200], [200, 202]])
+def test_a_module_whose_links_began_together_has_no_other_links_either(kind: SymptomType, others: list[int]) -> None:
+    domains, causes = of_hosts(256, 2), CommonCauses()
+    rows, onsets = [4, 6, *others], [100.0, 104.0, *(200.0 for _ in others)]
+    causes.joined(failing(kind, rows[:2], onsets[:2]), {}, domains, seen, 130.0)
+    for now in (230.0, 231.0):
+        found = causes.joined(failing(kind, rows, onsets), {}, domains, seen, now)
+        assert members(found, kind) == [[4, 6], others]
+
+
 def test_a_module_without_a_map_is_told_as_one(world: Any) -> None:
     w = world(hosts=16, topology=False)
     w.run(5)

@@ -10,6 +10,7 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.beginnings import MOSTLY, Beginning
 from fabricmon.engine.diagnosis.coincidence import UNLIKELY
+from fabricmon.engine.diagnosis.module_by_name import is_module
 from fabricmon.engine.diagnosis.neighbours import run_of
 from fabricmon.engine.diagnosis.phenomena import FLAPPING, Phenomenon
 from fabricmon.engine.diagnosis.places import are_apart, share_of_place, without_strangers
@@ -136,11 +137,13 @@ def least_of(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowD
 def are_pairs(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> bool:
     """Whether two are enough: ports and hosts of which no map shows what they share, or adapters of one cage of such
     ports, which is a doubtful name for what hosts beside it have, too. What ports of one host share is known; hosts of
-    one chassis are next to each other, while cables of one module may lead anywhere. Links that flap must have fallen
-    together again and again, wherever a map places them: once may be chance, and others of their part may have been
-    spared then."""
+    one chassis are next to each other, while cables of one module may lead anywhere: those of hosts beside each other
+    are a module by their names, which nothing else joins (module_by_name.py). Links that flap must have fallen together
+    again and again, wherever a map places them: once may be chance, and others of their part may have been spared."""
     flaps = bool(phenomenon.types & FLAPPING)
     if not phenomenon.pairs or not (flaps or all(unit.unplaced for unit in cluster)):
+        return False
+    if phenomenon.table is Kind.PORT and is_module(cluster, domains):
         return False
     if flaps and (cluster[0].alike < 0 or len({unit.alike for unit in cluster}) > 1):
         return False

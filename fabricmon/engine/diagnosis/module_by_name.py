@@ -78,6 +78,13 @@ class ModulesByName:
         return list(self._modules)
 
 
+def is_module(units: Sequence[Beginning], domains: RowDomains) -> bool:
+    """Whether these are two links that most likely share one module, and no more."""
+    if len(units) != 2 or not all(_is_link(unit) and not unit.unseen for unit in units):
+        return False
+    return any(_side_by_side(sorted(row for unit in units for row in unit.rows), domains))
+
+
 def _is_link(unit: Beginning) -> bool:
     """Whether it is one link of no known leaf, and no adapter or host that has one."""
     return unit.loose and len(unit.rows) == 1 and unit.verdict is not None and unit.verdict.domain == "link"
