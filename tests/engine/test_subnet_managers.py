@@ -32,6 +32,7 @@ def of_hosts(hosts: int, networks: int) -> RowDomains:
         ids["network"] = np.arange(n, dtype=np.int32) % networks
         names["network"] = [str(at) for at in range(networks)]
     names["host"] = [f"host-{at}" for at in range(hosts)]
+    names["link"] = [f"host-{at // PORTS}/mlx5_{at % PORTS}/1" for at in range(n)]
     none = Groups({"adapter": np.empty(0, np.int32), "pcie_switch": np.empty(0, np.int32)})
     nodes = [ComponentId(Kind.NODE, name, "") for name in names["host"]]
     inside = {Kind.PCIE: none, Kind.GPU: none}

@@ -171,6 +171,9 @@ MODES: tuple[Mode, ...] = (
          {T.CONGESTION: 0.75}, 4, 0.5, severity=Severity.WARNING, word="rail", harmless=ONE_OF_THREE),
     Mode("leaf congested", "leaf_traffic", "fault_domain", 6.9,
          {T.CONGESTION: 0.75}, 4, 0.5, severity=Severity.WARNING, word="leaf", harmless=ONE_OF_THREE),
+    # Where no map shows the leaf (runs.py): half of the ports of a small one.
+    Mode("neighbours congested", "run_congested", "fault_domain", 6.9, {T.CONGESTION: 0.75}, 8,
+         severity=Severity.WARNING, word="common", partial=True, harmless=ONE_OF_THREE),
     Mode("port congested", "nic", "congestion", 9.2, {T.CONGESTION: 0.95}),
     Mode("PCIe link of a GPU degraded", "gpu", "pcie_degraded", 8.5,
          {T.PCIE_DEGRADED: 0.97, T.PCIE_ERRORS: 0.3}, sign=T.PCIE_DEGRADED),
@@ -244,8 +247,8 @@ PEERS = 12
 GROUPS = frozenset({
     "board", "cage", "chassis", "core", "feed", "firmware", "host", "leaf", "leaf_traffic", "learned", "module",
     "network", "nvlink_domain", "pcie_switch", "plane", "pod", "power", "rack", "rail", "rail_traffic", "row",
-    "run_down", "run_errors", "run_flapping", "spine", "subnet", "switch", "together_congested", "together_degraded",
-    "together_down", "together_errors", "together_flapping", "together_losses", "together_lossy", "together_nics",
-    "together_nvlink", "together_pausing", "together_pcie", "together_silent",
+    "run_congested", "run_down", "run_errors", "run_flapping", "spine", "subnet", "switch", "together_congested",
+    "together_degraded", "together_down", "together_errors", "together_flapping", "together_losses", "together_lossy",
+    "together_nics", "together_nvlink", "together_pausing", "together_pcie", "together_silent",
 })  # fmt: skip
 """Domains of several members: a verdict waits for its members and absorbs their incidents."""

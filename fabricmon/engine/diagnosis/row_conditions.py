@@ -14,7 +14,7 @@ from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.losses import AFTER, STALLED, PortHealth, PortWork, Unwell, unwell
 from fabricmon.engine.diagnosis.moments import UNHEARD, down_with_others
 from fabricmon.engine.diagnosis.observation import Observation, Observations
-from fabricmon.engine.diagnosis.runs import LastParts
+from fabricmon.engine.diagnosis.runs import LastParts, divide_waiting
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 from fabricmon.engine.domains.learned_groups import TOGETHER
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -327,6 +327,7 @@ def with_parts(domains: RowDomains, observations: Observations, ports: View, par
                 ids[part.rows], choice[group] = group, part.choice
                 names[group] = f"{names[group]}, {part.text}"
         domains.divide(domain, ids, names, choice=choice)
+    divide_waiting(domains, found.get(SymptomType.CONGESTION), parts)
     return {kind: replace(one, groups=domains.port) if "leaf" in one.groups.ids else one for kind, one in found.items()}
 
 

@@ -22,7 +22,7 @@ VICTIM = SymptomType.CONGESTION
 EARLIER = 60.0
 """Seconds by which a victim's symptom may seem to begin before its cause (design choice): both use polled windows."""
 
-NEAR = ("leaf", "rail_traffic")
+NEAR = ("leaf", "rail_traffic", "port_name")
 FAR = ("plane", "network")
 """Domains in which a culprit has victims, the narrower one first."""
 

@@ -9,7 +9,7 @@ from fabricmon.engine.diagnosis.causes import LEAK
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Ids
 
-GROUPS = ("rail_traffic", "leaf_traffic")
+GROUPS = ("rail_traffic", "leaf_traffic", "port_name")
 LEAST = 4
 """Active ports of a rail or leaf from which its share counts, as for its verdict (causes.py)."""
 MOST = 0.99

@@ -29,8 +29,9 @@ class RowDomains:
     assigned of the PORT rows, as the fleet has them
     port     groups of the PORT rows for the diagnosis: as `assigned`, but a rail within one leaf is that leaf, and an
              echo is in no group. Besides: "rail_traffic" and "leaf_traffic", in which ports compete for links (a leaf
-             that is all of a rail counts as the rail; no ports of `apart`); "adapter" and "pcie_switch", as of the PCIe
-             table; batches that are not most of the fabric
+             that is all of a rail counts as the rail; no ports of `apart`), "port_name", the ports of no known leaf
+             that have one name in their hosts, as "mlx5_3/1" (none of `apart`); "adapter" and "pcie_switch", as of the
+             PCIe table; batches that are not most of the fabric
     by_table groups of the rows of each table: `port`, NODE rows (host and power), tables inside hosts, flows
     near     per FLOW row the PORT row that it goes from, -1 unknown
     echo     a link is one member of its domains. Further PORT rows of a link, from a sweep -> the row that stands for
@@ -56,12 +57,14 @@ class RowDomains:
         self._gather_echoes()
         self.hosts = domains.ids["host"]
         placed = {domain: numbered(domains.names["host"], of_hosts) for domain, of_hosts in places.items()}
+        named, port_names = _port_names(domains, apart)
         self.port = Groups(
             self._port_ids(names.get("adapter", []), apart, inside.get(Kind.PCIE))
-            | self._unechoed({domain: spread(ids, self.hosts) for domain, (ids, _) in placed.items()})
+            | self._unechoed({"port_name": named} | {one: spread(ids, self.hosts) for one, (ids, _) in placed.items()})
         )
         self.names = {domain: list(domains.names[domain]) for domain in DOMAINS}
         self.names |= {f"{domain}_traffic": self.names[domain] for domain in ("rail", "leaf")}
+        self.names["port_name"] = port_names
         hosts = [node.node for node in nodes]
         powers = [power.get(host, "") for host in hosts]
         of_nodes = {domain: numbered(hosts, of_hosts)[0] for domain, of_hosts in places.items()}
@@ -256,6 +259,20 @@ def _places(order: Ints, number: int) -> Ints:
     places = np.full(number + 1, -1, np.int64)
     places[order] = np.arange(len(order))
     return places
+
+
+def _port_names(assigned: Domains, apart: Mask | None) -> tuple[Ids, list[str]]:
+    """Per PORT row of a host without a known leaf the number of its port's name within the host, -1 elsewhere and for
+    rows of other networks; the names, as "mlx5_3/1"."""
+    link = assigned.ids["link"]
+    found, known = np.full(len(link), -1, np.int32), dict[str, int]()
+    rows = np.flatnonzero((assigned.ids["leaf"] < 0) & (assigned.ids["host"] >= 0) & (link >= 0))
+    rows = rows if apart is None else rows[~apart[rows]]
+    for row, number in zip(rows.tolist(), link[rows].tolist(), strict=True):
+        name = assigned.names["link"][number].partition(", ")[0].partition("/")[2]
+        if name:
+            found[row] = known.setdefault(name, len(known))
+    return found, list(known)
 
 
 def _echoes(link: Ids, swept: Mask) -> dict[int, int]:

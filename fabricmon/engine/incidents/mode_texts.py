@@ -121,6 +121,13 @@ TEXTS: Mapping[str, ModeText] = {
         "Compare the leaf's uplinks with those of its peers: lost uplinks overload the rest. Else check which jobs "
         "share the leaf and whether routing spreads them evenly.",
     ),
+    "neighbours congested": ModeText(
+        "{bad} of {of} neighbouring ports are congested: {name}",
+        "These ports of one name, on hosts next to each other, cannot send, and the other ports of these hosts can: "
+        "most likely they are on one leaf whose uplinks are too narrow. Jobs on them slow down.",
+        "Find the leaf of these ports and compare its uplinks with those of its peers. Else check which jobs share it "
+        "and whether one receiver takes what all of them send.",
+    ),
     "PCIe link of a NIC too slow for what it receives": ModeText(
         "PCIe link of {name} is degraded and back-pressures other ports",
         "The PCIe link of this adapter is slower than it should be, so the adapter cannot take its traffic and makes "
