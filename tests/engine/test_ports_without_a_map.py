@@ -663,10 +663,15 @@ def test_connections_that_lose_packets_from_their_first_reading_on_make_no_cause
 # --- a leaf that flaps, seen first by the ports that stay down
 
 
-@pytest.mark.parametrize(("mates", "waits"), [(3, 60.0), (1, 12.0)])
-def test_a_link_that_fell_with_others_of_its_leaf_waits_for_what_those_do(world: Any, mates: int, waits: float) -> None:
-    w = world(hosts=16)
-    others = [(host, 1) for host in w.hosts[1 : 1 + mates]]
+@pytest.mark.parametrize(("mates", "first", "topology", "waits"), [
+    (3, 1, True, 60.0), (1, 1, True, 12.0), (3, 1, False, 60.0), (1, 1, False, 12.0), (3, 40, False, 12.0),
+])  # fmt: skip
+def test_a_link_that_fell_with_others_of_its_leaf_waits_for_what_those_do(
+    world: Any, mates: int, first: int, topology: bool, waits: float
+) -> None:
+    """Where no map shows its leaf, with those of the hosts near it."""
+    w = world(hosts=64 if first > 1 else 16, topology=topology)
+    others = [(host, 1) for host in w.hosts[first : first + mates]]
     w.break_links([("host-000", 1), *others])
     w.run(2)
     w.mend(others)

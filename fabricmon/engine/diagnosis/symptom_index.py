@@ -117,10 +117,13 @@ class SymptomIndex:
         """Members of a group with a pending symptom."""
         if kind not in self.rule_states:
             return 0
-        rows = self.domains.members(self.table(kind), domain, group)
+        return self.pending_of(kind, self.domains.members(self.table(kind), domain, group))
+
+    def pending_of(self, kind: SymptomType, rows: Ints) -> int:
+        """Rows of its table with a pending symptom."""
         return sum(
             int(np.count_nonzero(state.phase[rows[rows < len(state.phase)]] == PENDING))
-            for state in self.rule_states[kind]
+            for state in self.rule_states.get(kind, ())
         )
 
 

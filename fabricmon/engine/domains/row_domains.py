@@ -15,6 +15,9 @@ from fabricmon.topology.groups import DOMAINS, Domains, Many
 
 BY_NAME = 2
 """Orders of the hosts that are of their names: each has a host before and one after it."""
+NEAR_HOSTS = 31
+"""Hosts before and after one that may be on a leaf with it, where no map shows that: of 32, as in a unit of eight rails
+(design choice)."""
 
 
 def power_of(graph: Graph | None) -> dict[str, str]:
@@ -136,6 +139,16 @@ class RowDomains:
             by_name = [np.array(sorted(range(len(names)), key=key.__getitem__), np.int64) for key in (keys, turned)]
             self._orders = [_places(order, len(names)) for order in [*by_name, self._by_port()]]
         return self._orders
+
+    def near_by_name(self, rows: Ints) -> Ints:
+        """PORT rows of no known leaf with the names of some of these, on hosts near theirs in an order of names."""
+        named, host = self.port.ids["port_name"], self.hosts
+        found = np.zeros(len(named), np.bool_)
+        for row in rows[named[rows] >= 0].tolist():
+            alike = np.flatnonzero(named == named[row])
+            for order in self.orders_of_hosts()[:BY_NAME]:
+                found[alike[np.abs(order[host[alike]] - order[host[row]]) <= NEAR_HOSTS]] = True
+        return np.flatnonzero(found)
 
     def number_link(self, name: str) -> int:
         """The number of a link that may have no row."""

@@ -121,8 +121,8 @@ def _link(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Unsett
     rows = verdict.explained[SymptomType.LINK_DOWN]
     if (stopped := _stopped(verdict, index, read)).reason:
         return stopped
-    for leaf in _groups(index.domains.port, "leaf", rows) if read.now - verdict.onset < ONE_CAUSE else ():
-        fell = read.fell_with(index.domains.members(Kind.PORT, "leaf", leaf), verdict.onset)
+    for mates in _mates(rows, index) if read.now - verdict.onset < ONE_CAUSE else ():
+        fell = read.fell_with(mates, verdict.onset)
         if fell >= FEW:
             return Unsettled(f"{fell} other ports of its leaf fell when it did and are up: it may flap", ONE_CAUSE)
     return _neighbours(verdict, SymptomType.LINK_DOWN, index, read)
@@ -141,15 +141,26 @@ def _stopped(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Uns
 def _neighbours(verdict: FaultVerdict, kind: SymptomType, index: SymptomIndex, read: LastReads) -> Unsettled:
     """The neighbours of a link may follow: one was not read since, or is turning bad."""
     rows = verdict.explained[kind]
-    for domain in ("leaf", "host"):
-        for group in _groups(index.domains.port, domain, rows):
-            if turning := index.pending(kind, domain, group):
-                return Unsettled(f"{turning} neighbours show first symptoms", SETTLE)
-            neighbours = index.domains.members(Kind.PORT, domain, group)
-            # A host's ports are read together.
-            if domain == "leaf" and (unread := read.unread(read.links, neighbours, verdict.onset)):
-                return Unsettled(f"{unread} neighbours not read since", SETTLE)
+    mates = _mates(rows, index)
+    for neighbours in (*mates, *_members(rows, "host", index)):
+        if turning := index.pending_of(kind, neighbours):
+            return Unsettled(f"{turning} neighbours show first symptoms", SETTLE)
+    for neighbours in mates:  # a host's ports are read together
+        if unread := read.unread(read.links, neighbours, verdict.onset):
+            return Unsettled(f"{unread} neighbours not read since", SETTLE)
     return SETTLED
+
+
+def _mates(rows: Ints, index: SymptomIndex) -> list[Ints]:
+    """PORT rows of the leaves of some, and those of no known leaf that may be on one with these by their names."""
+    near = index.domains.near_by_name(rows)
+    return [*_members(rows, "leaf", index), *([near] if len(near) else [])]
+
+
+def _members(rows: Ints, domain: str, index: SymptomIndex) -> list[Ints]:
+    """PORT rows of each group that some are in."""
+    groups = _groups(index.domains.port, domain, rows)
+    return [index.domains.members(Kind.PORT, domain, group) for group in sorted(groups)]
 
 
 def _gpu(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Unsettled:
