@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import GROUPS
+from fabricmon.engine.diagnosis.causes import GROUPS, WAITING_RUN
 from fabricmon.engine.diagnosis.group_modes import RUNS
 from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.phenomena import Phenomenon
@@ -163,7 +163,7 @@ def _is_loose(phenomenon: Phenomenon, verdict: FaultVerdict, rows: Ints, domains
 def _is_partly(verdict: FaultVerdict, rows: Mapping[SymptomType, Ints]) -> bool:
     """Whether less than MOSTLY of the observed members show it. A part of a switch is no whole one: its members were
     chosen by what they show."""
-    if verdict.domain in RUNS:
+    if verdict.domain in RUNS or verdict.domain == WAITING_RUN:
         return True
     return all(len(found) < MOSTLY * (len(found) + verdict.silent.get(kind, 0)) for kind, found in rows.items())
 

@@ -111,6 +111,9 @@ class Mode:
         return self.part_of or self.word
 
 
+WAITING_RUN = "run_congested"
+"""Domain of the ports of no known leaf that wait, of hosts next to each other (runs.py)."""
+
 MODES: tuple[Mode, ...] = (
     Mode("cable or optic down", "link", "link_down", 7.6, {T.LINK_DOWN: 0.97}),
     Mode("cable or optic flapping", "link", "link_flapping", 7.6,
@@ -172,7 +175,7 @@ MODES: tuple[Mode, ...] = (
     Mode("leaf congested", "leaf_traffic", "fault_domain", 6.9,
          {T.CONGESTION: 0.75}, 4, 0.5, severity=Severity.WARNING, word="leaf", harmless=ONE_OF_THREE),
     # Where no map shows the leaf (runs.py): half of the ports of a small one.
-    Mode("neighbours congested", "run_congested", "fault_domain", 6.9, {T.CONGESTION: 0.75}, 8,
+    Mode("neighbours congested", WAITING_RUN, "fault_domain", 6.9, {T.CONGESTION: 0.75}, 8,
          severity=Severity.WARNING, word="common", partial=True, harmless=ONE_OF_THREE),
     Mode("port congested", "nic", "congestion", 9.2, {T.CONGESTION: 0.95}),
     Mode("PCIe link of a GPU degraded", "gpu", "pcie_degraded", 8.5,
@@ -247,7 +250,7 @@ PEERS = 12
 GROUPS = frozenset({
     "board", "cage", "chassis", "core", "feed", "firmware", "host", "leaf", "leaf_traffic", "learned", "module",
     "network", "nvlink_domain", "pcie_switch", "plane", "pod", "power", "rack", "rail", "rail_traffic", "row",
-    "run_congested", "run_down", "run_errors", "run_flapping", "spine", "subnet", "switch", "together_congested",
+    WAITING_RUN, "run_down", "run_errors", "run_flapping", "spine", "subnet", "switch", "together_congested",
     "together_degraded", "together_down", "together_errors", "together_flapping", "together_losses", "together_lossy",
     "together_nics", "together_nvlink", "together_pausing", "together_pcie", "together_silent",
 })  # fmt: skip

@@ -64,6 +64,7 @@ class ModulesByName:
         self._modules = [m for m in self._modules if m.rows.isdisjoint(others) and not m.rows.isdisjoint(bad)]
         taken = {row for module in self._modules for row in module.rows} | others
         links = [unit for unit in single if not unit.unseen and unit.rows.isdisjoint(taken)]
+        links = [unit for unit in links if now - unit.onset <= 2 * WITHIN]  # older ones are of no new module
         if not 1 < len(links) <= MOST:
             return list(self._modules)
         confidence = 1.0 / (1.0 + poisson_tail(1, rate * WITHIN) * _share(domains) / ODDS)

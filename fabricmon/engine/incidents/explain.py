@@ -47,8 +47,8 @@ FLAPS_REMEMBERED = KINDS["link_flapping"].cooling
 EVENT_NEAR = 60.0  # seconds between a kernel event and the symptom it belongs to
 SURE, SUSPECTED = 0.9, 0.5  # docs/methods.md#confidence
 
-GROWING = ("link", "part", "common")
-"""Words of components whose name may grow after a comma: the far end of a link, the ports of a part, hosts of a run."""
+GROWING = ("link", "part")
+"""Words of components whose name may grow after a comma: the far end of a link, the ports of a part."""
 
 OF_SWITCHES = ("ports", "switches", "names")
 """Facts about a group that are no labels of its incident."""

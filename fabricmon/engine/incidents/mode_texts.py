@@ -122,7 +122,7 @@ TEXTS: Mapping[str, ModeText] = {
         "share the leaf and whether routing spreads them evenly.",
     ),
     "neighbours congested": ModeText(
-        "{bad} of {of} neighbouring ports are congested: {name}",
+        "{bad} of {of} neighbouring ports {name} are congested",
         "These ports of one name, on hosts next to each other, cannot send, and the other ports of these hosts can: "
         "most likely they are on one leaf whose uplinks are too narrow. Jobs on them slow down.",
         "Find the leaf of these ports and compare its uplinks with those of its peers. Else check which jobs share it "

@@ -121,10 +121,11 @@ def _link(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Unsett
     rows = verdict.explained[SymptomType.LINK_DOWN]
     if (stopped := _stopped(verdict, index, read)).reason:
         return stopped
-    for mates in _mates(rows, index) if read.now - verdict.onset < ONE_CAUSE else ():
+    fresh = read.now - verdict.onset < ONE_CAUSE
+    for mates in _mates(rows, index, fresh) if fresh else ():
         fell = read.fell_with(mates, verdict.onset)
         if fell >= FEW:
-            return Unsettled(f"{fell} other ports of its leaf fell when it did and are up: it may flap", ONE_CAUSE)
+            return Unsettled(f"{fell} ports of its leaf, or near it, fell when it did and are up: it may flap", ONE_CAUSE)
     return _neighbours(verdict, SymptomType.LINK_DOWN, index, read)
 
 
@@ -141,7 +142,7 @@ def _stopped(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Uns
 def _neighbours(verdict: FaultVerdict, kind: SymptomType, index: SymptomIndex, read: LastReads) -> Unsettled:
     """The neighbours of a link may follow: one was not read since, or is turning bad."""
     rows = verdict.explained[kind]
-    mates = _mates(rows, index)
+    mates = _mates(rows, index, read.now - verdict.onset < ONE_CAUSE)
     for neighbours in (*mates, *_members(rows, "host", index)):
         if turning := index.pending_of(kind, neighbours):
             return Unsettled(f"{turning} neighbours show first symptoms", SETTLE)
@@ -151,9 +152,10 @@ def _neighbours(verdict: FaultVerdict, kind: SymptomType, index: SymptomIndex, r
     return SETTLED
 
 
-def _mates(rows: Ints, index: SymptomIndex) -> list[Ints]:
-    """PORT rows of the leaves of some, and those of no known leaf that may be on one with these by their names."""
-    near = index.domains.near_by_name(rows)
+def _mates(rows: Ints, index: SymptomIndex, fresh: bool) -> list[Ints]:
+    """PORT rows of the leaves of some; while these are fresh, those of no known leaf that may be on one with them by
+    their names, too."""
+    near = index.domains.near_by_name(rows) if fresh else np.empty(0, np.int64)
     return [*_members(rows, "leaf", index), *([near] if len(near) else [])]
 
 
