@@ -125,7 +125,7 @@ def _link(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Unsett
     for mates in _mates(rows, index, fresh) if fresh else ():
         fell = read.fell_with(mates, verdict.onset)
         if fell >= FEW:
-            return Unsettled(f"{fell} ports of its leaf, or near it, fell when it did and are up: it may flap", ONE_CAUSE)
+            return Unsettled(f"{fell} ports of its leaf or near it fell when it did and are up: it may flap", ONE_CAUSE)
     return _neighbours(verdict, SymptomType.LINK_DOWN, index, read)
 
 
