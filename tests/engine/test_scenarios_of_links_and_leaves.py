@@ -219,10 +219,11 @@ def test_a_link_that_was_reported_becomes_part_of_its_nic_when_that_vanishes(wor
 
 
 def test_with_no_hold_a_link_that_is_down_is_reported_at_the_tick_that_saw_it(world: Any) -> None:
-    w = world(params={"link_down": {"hold": "0s"}}, topology=False, period=5.0)
+    """Where it has no neighbours that are still to be read."""
+    w = world(hosts=1, params={"link_down": {"hold": "0s"}}, topology=False, period=5.0)
     w.run(5)
-    w.break_links([("host-002", 1)])
-    w._tell_frame("host-002")
+    w.break_links([("host-000", 1)])
+    w._tell_frame("host-000")
     assert w.run(10, step=0.5, check=lambda: bool(w.firing())) <= 0.5
 
 
