@@ -203,6 +203,7 @@ def test_what_fell_before_the_window_is_no_port_of_what_is_maintained(world: Any
 
 @pytest.mark.parametrize(("topology", "apart", "other", "words"), [
     (False, 0.0, "host-005", ["common"]), (False, 60.0, "host-005", ["link", "link"]),
+    (False, 0.0, "host-006 of another name", ["link", "link"]), (False, 0.0, "host-002 of another name", ["common"]),
     (True, 0.0, "host-005", ["link", "link"]), (False, 0.0, "host-001", ["host"]),
 ])  # fmt: skip
 def test_two_links_of_one_moment_are_one_fault_where_nothing_says_what_they_share(
@@ -211,7 +212,8 @@ def test_two_links_of_one_moment_are_one_fault_where_nothing_says_what_they_shar
     w = world(hosts=16, topology=topology)
     w.break_links([("host-001", 1)])
     w.run(apart)
-    w.break_links([(other, 2 if other == "host-001" else 1)])
+    other, _, name = other.partition(" ")
+    w.break_links([(other, 2 if other == "host-001" or name else 1)])
     w.run(60)
     assert [incident.component.partition("(")[0] for incident in w.firing("warning")] == words
 

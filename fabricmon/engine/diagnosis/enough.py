@@ -138,8 +138,9 @@ def are_pairs(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: Row
     """Whether two are enough: ports and hosts of which no map shows what they share, or adapters of one cage of such
     ports, which is a doubtful name for what hosts beside it have, too. What ports of one host share is known; hosts of
     one chassis are next to each other, while cables of one module may lead anywhere: those of hosts beside each other
-    are a module by their names, which nothing else joins (module_by_name.py). Links that flap must have fallen together
-    again and again, wherever a map places them: once may be chance, and others of their part may have been spared."""
+    are a module by their names, which nothing else joins (module_by_name.py), and those of two port names far from each
+    other are of two rails. Links that flap must have fallen together again and again, wherever a map places them: once
+    may be chance, and others of their part may have been spared."""
     flaps = bool(phenomenon.types & FLAPPING)
     if not phenomenon.pairs or not (flaps or all(unit.unplaced for unit in cluster)):
         return False
@@ -153,8 +154,16 @@ def are_pairs(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: Row
         return False
     if len(np.unique(np.concatenate(hosts))) < 2 or are_apart(cluster, domains):
         return False
-    run = run_of(cluster, domains, phenomenon.table) if phenomenon.table is Kind.NODE else None
+    run = run_of(cluster, domains, phenomenon.table)
+    if phenomenon.table is Kind.PORT:
+        return flaps or _of_one_name(cluster, domains) or (run is not None and run.whole)
     return run is None or run.whole
+
+
+def _of_one_name(cluster: Sequence[Beginning], domains: RowDomains) -> bool:
+    """Whether these may be ports of one leaf by their names within their hosts: links of one name, or cages."""
+    named = domains.port.ids["port_name"]
+    return any(unit.wide for unit in cluster) or len({int(named[row]) for unit in cluster for row in unit.rows}) == 1
 
 
 def _are_cables(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: RowDomains) -> bool:
