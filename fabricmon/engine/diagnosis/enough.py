@@ -154,10 +154,11 @@ def are_pairs(phenomenon: Phenomenon, cluster: Sequence[Beginning], domains: Row
         return False
     if len(np.unique(np.concatenate(hosts))) < 2 or are_apart(cluster, domains):
         return False
+    ports = phenomenon.table is Kind.PORT
+    if ports and (flaps or _of_one_name(cluster, domains)):
+        return True
     run = run_of(cluster, domains, phenomenon.table)
-    if phenomenon.table is Kind.PORT:
-        return flaps or _of_one_name(cluster, domains) or (run is not None and run.whole)
-    return run is None or run.whole
+    return run.whole if run is not None else not ports
 
 
 def _of_one_name(cluster: Sequence[Beginning], domains: RowDomains) -> bool:

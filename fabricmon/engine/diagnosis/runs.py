@@ -65,7 +65,7 @@ class LastParts:
         return self._found[sort]
 
 
-def divide_waiting(domains: RowDomains, waiting: Observation | None, parts: LastParts) -> None:
+def divide_waiting(domains: RowDomains, waiting: Observation | None, last: LastParts) -> None:
     """Make WAITING_RUN groups of the ports of no known leaf: of each name those on runs of hosts of which they wait.
 
     Not of hosts that wait as a whole, or have one such port: their job may do that.
@@ -80,14 +80,14 @@ def divide_waiting(domains: RowDomains, waiting: Observation | None, parts: Last
         each, waits = (np.bincount(host[some], minlength=hosts)[host] - some for some in (every, every & shows))
         every &= (named >= 0) & (each > 0) & (waits <= ALL_WAIT * each)
         for turn in range(PLACES):
-            for group, part in _best_runs(domains, shows & every, every, parts, turn).items():
+            for group, part in _best_runs(domains, shows & every, every, last, turn).items():
                 ids[part.rows], every[part.rows] = group, False
                 choice[group] += part.choice
     domains.divide(WAITING_RUN, ids, list(names), choice=choice)
 
 
 def _best_runs(
-    domains: RowDomains, shows: Mask, known: Mask, parts: LastParts, turn: int
+    domains: RowDomains, shows: Mask, known: Mask, last: LastParts, turn: int
 ) -> Mapping[int, PartOfSwitch]:  # fmt: skip
     """Of the ports of each name the run that fits best, in either order of names, where most of its hosts are known."""
     found: dict[int, PartOfSwitch] = {}
@@ -96,7 +96,7 @@ def _best_runs(
     for number, order in enumerate(domains.orders_of_hosts()[:BY_NAME]):
         place = order[domains.hosts].astype(np.int32)
         sort = f"{WAITING_RUN} {turn} {number}"
-        for group, part in parts.of(sort, named, place, shows, known, WAITS_ALONE, 0, MOST_WAITING).items():
+        for group, part in last.of(sort, named, place, shows, known, WAITS_ALONE, 0, MOST_WAITING).items():
             least, span = int(shows[part.rows].sum()) >= NEIGHBOURS.least, int(np.ptp(place[part.rows])) + 1
             better = part.score > (found[group].score if group in found else NEIGHBOURS.cost - alone[group])
             if least and span <= SPARSE * len(part.rows) and better:

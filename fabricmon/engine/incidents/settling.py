@@ -121,12 +121,12 @@ def _link(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Unsett
     rows = verdict.explained[SymptomType.LINK_DOWN]
     if (stopped := _stopped(verdict, index, read)).reason:
         return stopped
-    fresh = read.now - verdict.onset < ONE_CAUSE
-    for mates in _mates(rows, index, fresh) if fresh else ():
-        fell = read.fell_with(mates, verdict.onset)
+    mates = _mates(verdict, rows, index, read)
+    for neighbours in mates if read.now - verdict.onset < ONE_CAUSE else ():
+        fell = read.fell_with(neighbours, verdict.onset)
         if fell >= FEW:
             return Unsettled(f"{fell} ports of its leaf or near it fell when it did and are up: it may flap", ONE_CAUSE)
-    return _neighbours(verdict, SymptomType.LINK_DOWN, index, read)
+    return _neighbours(verdict, SymptomType.LINK_DOWN, index, read, mates)
 
 
 def _stopped(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Unsettled:
@@ -139,10 +139,12 @@ def _stopped(verdict: FaultVerdict, index: SymptomIndex, read: LastReads) -> Uns
     return SETTLED
 
 
-def _neighbours(verdict: FaultVerdict, kind: SymptomType, index: SymptomIndex, read: LastReads) -> Unsettled:
-    """The neighbours of a link may follow: one was not read since, or is turning bad."""
+def _neighbours(
+    verdict: FaultVerdict, kind: SymptomType, index: SymptomIndex, read: LastReads, mates: list[Ints] | None = None
+) -> Unsettled:
+    """The neighbours of a link may follow: one was not read since, or is turning bad. `mates`: `_mates`, if known."""
     rows = verdict.explained[kind]
-    mates = _mates(rows, index, read.now - verdict.onset < ONE_CAUSE)
+    mates = _mates(verdict, rows, index, read) if mates is None else mates
     for neighbours in (*mates, *_members(rows, "host", index)):
         if turning := index.pending_of(kind, neighbours):
             return Unsettled(f"{turning} neighbours show first symptoms", SETTLE)
@@ -152,9 +154,10 @@ def _neighbours(verdict: FaultVerdict, kind: SymptomType, index: SymptomIndex, r
     return SETTLED
 
 
-def _mates(rows: Ints, index: SymptomIndex, fresh: bool) -> list[Ints]:
-    """PORT rows of the leaves of some; while these are fresh, those of no known leaf that may be on one with them by
-    their names, too."""
+def _mates(verdict: FaultVerdict, rows: Ints, index: SymptomIndex, read: LastReads) -> list[Ints]:
+    """PORT rows of the leaves of some rows of a verdict; while it is fresh, those of no known leaf that may be on one
+    with them by their names, too."""
+    fresh = read.now - verdict.onset < ONE_CAUSE
     near = index.domains.near_by_name(rows) if fresh else np.empty(0, np.int64)
     return [*_members(rows, "leaf", index), *([near] if len(near) else [])]
 
