@@ -133,7 +133,7 @@ class Campaign:
             for process in stage.site.commands:
                 stage.alive(process)
             self._listen(stage)
-            wrong = self.ledger.wrong(down, up)
+            wrong = self.ledger.wrong(down, up, _members(stage))
             if self._forgot:
                 wrong += self._not_found_again(stage, down)
             if not wrong and time.monotonic() - self._heard >= (QUIET_FOR if self._forgot else 0):
@@ -193,6 +193,14 @@ class Campaign:
         self.lost += [f"{key} failed" for key, state in rows if state == "failed"]
         known = self.ledger.keys
         self.lost += [f"{key} sent, not received" for key, state in rows if state == "sent" and key not in known]
+
+
+def _members(stage: Stage) -> dict[str, list[str]]:
+    """Incident id -> its parts, of those that fire at the server; none where it does not answer."""
+    with contextlib.suppress(OSError):
+        listed = stage.site.ask("/api/v1/incidents")["incidents"]
+        return {incident["id"]: incident["parts"] for incident in listed if incident["status"] == "firing"}
+    return {}
 
 
 def _outbox(stage: Stage) -> list[tuple[str, str]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
+
+NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 SAME = ("status", "kind", "component", "severity", "members")
 """What two states of one incident must not have in common one after the other: it would be one notification twice."""
@@ -76,17 +79,21 @@ class Ledger:
                 self.another.append(f"{about} was not found again as {id}")
             del self.last[id]
 
-    def fires(self, device: str) -> bool:
-        """Whether the receiver knows of an open incident of the device."""
+    def fires(self, device: str, members: Mapping[str, Sequence[str]] = NONE) -> bool:
+        """Whether the receiver knows of an open incident of the device. `members`: incident id -> its parts now. Within
+        an episode they may become others without a notification (docs/design/outbox.md)."""
         return any(
-            i["status"] == "firing" and any(f"{device}/" in part for part in (*i["parts"], i["component"]))
-            for i in self.last.values()
+            i["status"] == "firing"
+            and any(f"{device}/" in part for part in (*members.get(id, i["parts"]), i["component"]))
+            for id, i in self.last.items()
         )
 
-    def wrong(self, down: Iterable[str], up: Iterable[str]) -> list[str]:
-        """Devices of which the receiver does not know the truth."""
-        missing = [f"{device} is down and does not fire" for device in down if not self.fires(device)]
-        return missing + [f"{device} is up and fires" for device in up if self.fires(device)]
+    def wrong(
+        self, down: Iterable[str], up: Iterable[str], members: Mapping[str, Sequence[str]] = NONE
+    ) -> list[str]:  # fmt: skip
+        """Devices of which the receiver does not know the truth; `members` as in `fires`."""
+        missing = [f"{device} is down and does not fire" for device in down if not self.fires(device, members)]
+        return missing + [f"{device} is up and fires" for device in up if self.fires(device, members)]
 
 
 @dataclass

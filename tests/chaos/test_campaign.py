@@ -73,6 +73,16 @@ def test_the_books_show_what_is_lost() -> None:
     assert booked(post("a", state("firing", device="mlx5_12"))).wrong(["mlx5_1"], []) != []
 
 
+def test_members_that_became_others_without_a_notification_are_no_loss() -> None:
+    parts = ["node-1/mlx5_1/1", "node-1/mlx5_2/1"]
+    books = booked(post("a", state("firing", component="host(node-1)", parts=parts)))
+    now = {"i": ["node-1/mlx5_2/1", "node-1/mlx5_3/1"]}
+    assert books.wrong(["mlx5_2", "mlx5_3"], ["mlx5_1"], now) == []
+    assert books.wrong(["mlx5_3"], [], {"j": ["node-1/mlx5_3/1"]}) != [], "of that one the receiver does not know"
+    books.take([post("b", state("resolved", component="host(node-1)", parts=parts))], False)
+    assert books.wrong(["mlx5_2"], [], now) != []
+
+
 def test_the_books_count_repeats_and_find_what_has_another_key() -> None:
     again = booked(post("a", state("firing")), post("a", state("firing")))
     assert (again.repeated, again.another) == (1, [])
