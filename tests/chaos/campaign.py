@@ -23,7 +23,7 @@ import msgspec
 from fabricmon.central.store.database import FILE
 from fabricmon.model import Notification
 from tests.chaos.faults import KINDS, Stage, clock_of
-from tests.chaos.ledger import Ledger, Sums
+from tests.chaos.ledger import NONE, Ledger, Members, Sums
 from tests.chaos.site import Site
 from tests.rigs.faulty_disk import FaultyDisk
 
@@ -195,12 +195,12 @@ class Campaign:
         self.lost += [f"{key} sent, not received" for key, state in rows if state == "sent" and key not in known]
 
 
-def _members(stage: Stage) -> dict[str, list[str]]:
-    """Incident id -> its parts, of those that fire at the server; none where it does not answer."""
+def _members(stage: Stage) -> Members:
+    """None where the server does not answer."""
     with contextlib.suppress(OSError):
         listed = stage.site.ask("/api/v1/incidents")["incidents"]
-        return {incident["id"]: incident["parts"] for incident in listed if incident["status"] == "firing"}
-    return {}
+        return {(one["id"], one["since"]): one["parts"] for one in listed if one["status"] == "firing"}
+    return NONE
 
 
 def _outbox(stage: Stage) -> list[tuple[str, str]]:

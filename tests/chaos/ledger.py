@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
+Members = Mapping[tuple[str, str], Sequence[str]]
+"""Id and beginning of each incident that fires at the server -> its parts now."""
+NONE: Members = MappingProxyType({})
 
 SAME = ("status", "kind", "component", "severity", "members")
 """What two states of one incident must not have in common one after the other: it would be one notification twice."""
@@ -79,19 +81,17 @@ class Ledger:
                 self.another.append(f"{about} was not found again as {id}")
             del self.last[id]
 
-    def fires(self, device: str, members: Mapping[str, Sequence[str]] = NONE) -> bool:
-        """Whether the receiver knows of an open incident of the device. `members`: incident id -> its parts now. Within
-        an episode they may become others without a notification (docs/design/outbox.md)."""
+    def fires(self, device: str, members: Members = NONE) -> bool:
+        """Whether the receiver knows of an open incident of the device. Within the episode that it was notified of, and
+        no other, the members may become others without a notification (docs/design/outbox.md)."""
         return any(
             i["status"] == "firing"
-            and any(f"{device}/" in part for part in (*members.get(id, i["parts"]), i["component"]))
+            and any(f"{device}/" in part for part in (*members.get((id, i["since"]), i["parts"]), i["component"]))
             for id, i in self.last.items()
         )
 
-    def wrong(
-        self, down: Iterable[str], up: Iterable[str], members: Mapping[str, Sequence[str]] = NONE
-    ) -> list[str]:  # fmt: skip
-        """Devices of which the receiver does not know the truth; `members` as in `fires`."""
+    def wrong(self, down: Iterable[str], up: Iterable[str], members: Members = NONE) -> list[str]:
+        """Devices of which the receiver does not know the truth."""
         missing = [f"{device} is down and does not fire" for device in down if not self.fires(device, members)]
         return missing + [f"{device} is up and fires" for device in up if self.fires(device, members)]
 

@@ -76,7 +76,7 @@ def test_a_pausing_adapter_of_unknown_reason_is_named_by_its_effect(share: float
 
 def test_a_pausing_adapter_explains_nothing_that_began_before_it_or_elsewhere() -> None:
     ports = Pressed(hosts=12)
-    wait = [host for host in range(12) if host % 3 != 2]
+    wait = [host for host in range(12) if host % 3 != 2]  # neighbours alone would be a group of their own
     ports.rate([(host, 1) for host in wait], pfc_rx_pause_prio3=0.4)
     ports.polls(12)
     assert ports.firing() == [("fault_domain", "rail(1)", "warning")]
