@@ -44,6 +44,11 @@ SHARE_SIGNS = 1e-6
 SIGNS = 2
 TWICE, GAPS = range(SIGNS)
 """Signs at a port that packets to it were lost: requests that arrived twice, packets out of sequence."""
+SIGN_WINDOWS = 2
+"""Windows with such a sign from which packets to a port count as lost, as `windows` of the losses that a port counts
+itself: connections that are set up send again at many ports, once."""
+SIGN_MEMORY = 2 * IDLE
+"""Seconds after which what a port counted of signs is halved (design choice)."""
 USUAL_TIMEOUTS = 0.1
 """Timers that fire in a window of a healthy port, at most: one port in ten has one (design choice)."""
 
@@ -112,7 +117,8 @@ class Losses(RowState):
                 none: what has not been read since shows nothing
     usual       share of packets that is lost in the row's class
     signs       requests that arrived twice and packets that arrived out of sequence, each since IDLE seconds passed
-                without one; not where traffic began
+                without one; not where traffic began; halved each SIGN_MEMORY
+    sign_windows, sign_sent  windows with such signs, and packets sent, since then; the same
     signs_at    `now` at which the last such window ended, NaN never
     turns       times at which windows ended
     """
@@ -125,9 +131,12 @@ class Losses(RowState):
     lapsed = per_row(np.float64, np.nan)
     usual = per_row(np.float32)
     signs = per_row(np.float32, 0, SIGNS)
+    sign_windows = per_row(np.float32, 0, SIGNS)
+    sign_sent = per_row(np.float32, 0, SIGNS)
     signs_at = per_row(np.float64, np.nan, SIGNS)
     _mean = per_row(np.float32)
     _class = per_row(np.int32)
+    _signs_since = per_row(np.float64, np.nan, SIGNS)  # `now` at which those of `signs` began, or were halved
     _open = per_row(np.float32)  # lost in the window that is open
     _fired = per_row(np.float32)  # timers in the window that is open
     _signs = per_row(np.float32, 0, SIGNS)  # the same in the window that is open
@@ -210,19 +219,18 @@ class Losses(RowState):
         self._learn(table.n)
 
     def lost_towards(self, n: int, now: float) -> Bools:
-        """Rows to which packets were lost of late: more requests than usual arrived a second time, or more packets out
-        of sequence than at most ports (a port sends about as many packets as it receives)."""
+        """Rows to which packets were lost of late, in two windows at least: more requests than usual arrived a second
+        time, or more packets out of sequence than at most ports (a port sends about as many packets as it receives)."""
+        signs, windows, sent = self.signs[:, :n], self.sign_windows[:, :n], self.sign_sent[:, :n]
         with np.errstate(invalid="ignore"):
-            recent = (self.signs[:, :n] >= LEAST_SIGNS) & (now - self.signs_at[:, :n] <= IDLE)
-        twice, late = np.flatnonzero(recent[TWICE]), np.flatnonzero(recent[GAPS])
-        found = np.zeros(n, np.bool_)
-        found[twice[self._share(self.signs[TWICE : TWICE + 1], twice) >= SHARE_SIGNS]] = True
-        if len(late):
-            working = np.flatnonzero(np.nansum(self.sent[:, :n], axis=0) > 0)
-            usual = float(np.quantile(self._share(self.signs[GAPS : GAPS + 1], working), QUANTILE))
-            least = max(SHARE_SIGNS, Limits().elevated * usual)
-            found[late[self._share(self.signs[GAPS : GAPS + 1], late) >= least]] = True
-        return found
+            recent = (signs >= LEAST_SIGNS) & (windows >= SIGN_WINDOWS) & (now - self.signs_at[:, :n] <= IDLE)
+        found = recent[TWICE] & (signs[TWICE] >= SHARE_SIGNS * sent[TWICE])
+        if recent[GAPS].any():
+            working = np.nansum(self.sent[:, :n], axis=0) > 0
+            share = signs[GAPS, working] / np.maximum(sent[GAPS, working], 1.0)
+            least = max(SHARE_SIGNS, Limits().elevated * float(np.quantile(share, QUANTILE)))
+            found |= recent[GAPS] & (signs[GAPS] >= least * sent[GAPS])
+        return np.asarray(found)
 
     def _add(self, table: Table, name: str, at: int) -> None:
         rows, counts = _risen(table, name)
@@ -296,7 +304,8 @@ class Losses(RowState):
         before, length = self._before[rows], now - self._turned[rows]
         self._before[rows], self._turned[rows] = sent, now
         sent = np.maximum(sent, lost)  # what was sent to a dead peer may never have left the adapter
-        self._keep_signs(rows[before >= STARTING * sent], now)
+        went_on = before >= STARTING * sent
+        self._keep_signs(rows[went_on], sent[went_on], now)
         self._signs[:, rows] = 0.0
         fit = (sent > 0) & (before >= STARTING * sent)
         # a port that only waits for a peer sends next to nothing: its timeouts are no beginning of traffic. A peer that
@@ -312,12 +321,23 @@ class Losses(RowState):
         self.ended[rows] = now
         self.lapsed[rows] = np.nan
 
-    def _keep_signs(self, every: Numbers, now: float) -> None:
+    def _keep_signs(self, rows: Numbers, sent: Floats, now: float) -> None:
+        """Count the signs of new windows of some rows, in which so many packets were sent."""
         for at in range(SIGNS):
-            rows = every[self._signs[at, every] > 0]
-            self.signs[at, rows[~(now - self.signs_at[at, rows] <= IDLE)]] = 0.0
-            self.signs[at, rows] += self._signs[at, rows]
-            self.signs_at[at, rows] = now
+            here = self._signs[at, rows] > 0
+            counts = (self.signs, self.sign_windows, self.sign_sent)
+            new = rows[here & ~(now - self.signs_at[at, rows] <= IDLE)]
+            old = rows[now - self._signs_since[at, rows] >= SIGN_MEMORY]
+            for count in counts:
+                count[at, new] = 0.0
+                count[at, old] /= 2.0
+            self._signs_since[at, new] = self._signs_since[at, old] = now
+            more = here | (self.sign_windows[at, rows] > 0)
+            self.sign_sent[at, rows[more]] += sent[more]
+            found = rows[here]
+            self.signs[at, found] += self._signs[at, found]
+            self.sign_windows[at, found] += 1.0
+            self.signs_at[at, found] = now
 
     def _learn(self, n: int) -> None:
         """Set the usual loss of each class: a robust quantile of its members."""
