@@ -6,7 +6,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fabricmon.engine.incidents.incident_draft import FEW, LINGER, IncidentDraft
@@ -141,6 +141,32 @@ def test_a_member_that_fails_anew_after_the_group_is_its_own() -> None:
     down.add(PORTS[6])
     later(90_000.0)
     assert firing(situation) == {"leaf(l)", "link(host-1/p6/1)"}
+
+
+@given(st.lists(st.sets(st.sampled_from(PORTS[:6]), max_size=4), max_size=20))
+def test_an_episode_is_over_when_all_its_members_are_well_and_others_are_bad(history: list[set[str]]) -> None:
+    """Whatever fails and recovers at one moment: a receiver is notified of others once all that it knows of is over."""
+    situation, now, had = Situation(), 100.0, set[str]()
+    for bad in history:
+        opened = []
+        for _ in range(2):
+            now += 1.0
+            drafts, open_ = [leaf(*sorted(bad), calm=10.0)] if bad else [], {key(port) for port in bad}
+            opened += [i.status for i in situation.step(now, drafts, open_.__contains__, lambda *_: PartState.HEALTHY)]
+        if bad and had and not bad & had:
+            assert opened == ["resolved", "firing"]
+        elif bad and had:
+            assert "resolved" not in opened
+        had = set() if not firing(situation) else bad if bad and not bad & had else had | bad
+
+
+def test_a_group_that_falls_again_and_again_goes_on_with_others() -> None:
+    situation = Situation()
+    for now, ports in ((101.0, PORTS[:3]), (111.0, PORTS[3:6])):
+        open_ = {key(port) for port in ports}
+        draft = leaf(*ports, series=60.0)
+        (changed,) = situation.step(now, [draft], open_.__contains__, lambda *_: PartState.HEALTHY)
+    assert (changed.status, len(changed.openings)) == ("firing", 1)
 
 
 def test_a_larger_cause_takes_what_it_explains_out_of_a_group() -> None:

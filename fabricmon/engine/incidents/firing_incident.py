@@ -52,6 +52,14 @@ class FiringIncident:
             return False
         return not any(still_open(key) for key in self.shows)
 
+    def has_others(self, draft: IncidentDraft, still_open: Callable[[SymptomKey], bool]) -> bool:
+        """Whether all that it had in this episode ended, and its draft is of other members, of which no receiver was
+        notified. Not of a group that falls again and again, each time with others."""
+        had = self.claims - self.effects
+        if draft.series or not had or not {key.component for key in had}.isdisjoint(draft.components):
+            return False
+        return not any(still_open(key) for key in had)
+
     def steady(self, draft: IncidentDraft, now: float) -> IncidentDraft:
         """The draft; of a group that becomes smaller, with the members that it had, until it has been smaller for its
         calm time: its members are read at moments of their own, so a group comes back in many steps."""

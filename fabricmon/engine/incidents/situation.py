@@ -4,7 +4,7 @@ The laws, in the order of `step`:
 
 1. A draft opens an incident unless maintenance covers it, a firing group holds its symptoms, or it has to wait.
 2. An incident follows its draft. Within an episode severity and kind only rise: what worked again, and has less than
-   that now, ends and comes back as what it is.
+   that now, ends and comes back as what it is. So does one whose members are well while others are bad.
 3. Without a draft it stays while a symptom that it claims is open: absence is never recovery.
 4. It ends when none was open for its calm time, or when a larger incident explains all that is open.
 5. A group whose evidence ended holds what never recovered. It shrinks as members recover or larger causes explain
@@ -167,8 +167,8 @@ class Situation:
     # --- with a draft (laws 1 and 2)
 
     def _draw_all(self, waiting: dict[str, IncidentDraft], present: Present) -> dict[str, Incident]:
-        """Move the drafts that are incidents from `waiting` to those of now; the incidents that changed. What works
-        again ends, and its draft opens it at the next step."""
+        """Move the drafts that are incidents from `waiting` to those of now; the incidents that changed. One whose
+        episode is over ends, and its draft opens it at the next step."""
         changed: dict[str, Incident] = {}
         current, now = present.drafts, present.now
         drafted = waiting.keys() | current.keys()
@@ -176,8 +176,8 @@ class Situation:
         for id in free:
             current[id] = waiting.pop(id)
             record = self.firing.get(id)
-            if record is not None and record.works_again(current[id], present.still_open):
-                changed[id] = self._resolve(id, now, f"it works again; what is left: {current[id].title}")
+            if record is not None and (ending := _new_episode(record, current[id], present.still_open)):
+                changed[id] = self._resolve(id, now, ending)
                 continue
             incident = self._draw(id, current[id], now)
             if incident is not None:
@@ -326,6 +326,13 @@ class Situation:
         while len(self.resolved) > RESOLVED_MOST:
             del self.resolved[next(iter(self.resolved))]
         return self.resolved[id]
+
+
+def _new_episode(record: FiringIncident, draft: IncidentDraft, still_open: Callable[[SymptomKey], bool]) -> str:
+    """Why the episode of an incident is over although it has a draft, which begins another; "" where it goes on."""
+    if record.works_again(draft, still_open):
+        return f"it works again; what is left: {draft.title}"
+    return f"its members are well; of others: {draft.title}" if record.has_others(draft, still_open) else ""
 
 
 def _is_wide(draft: IncidentDraft) -> bool:
