@@ -48,7 +48,8 @@ SIGN_WINDOWS = 2
 """Windows with such a sign from which packets to a port count as lost, as `windows` of the losses that a port counts
 itself: connections that are set up send again at many ports, once."""
 SIGN_MEMORY = 2 * IDLE
-"""Seconds after which what a port counted of signs is halved (design choice)."""
+"""Seconds after which what a port counted of signs is halved, with the packets that it is a share of, where enough is
+left to count (design choice)."""
 USUAL_TIMEOUTS = 0.1
 """Timers that fire in a window of a healthy port, at most: one port in ten has one (design choice)."""
 
@@ -118,7 +119,8 @@ class Losses(RowState):
     usual       share of packets that is lost in the row's class
     signs       requests that arrived twice and packets that arrived out of sequence, each since IDLE seconds passed
                 without one; not where traffic began; halved each SIGN_MEMORY
-    sign_windows, sign_sent  windows with such signs, and packets sent, since then; the same
+    sign_sent   packets sent since then; the same
+    sign_windows  windows with such signs since then
     signs_at    `now` at which the last such window ended, NaN never
     turns       times at which windows ended
     """
@@ -225,8 +227,8 @@ class Losses(RowState):
         with np.errstate(invalid="ignore"):
             recent = (signs >= LEAST_SIGNS) & (windows >= SIGN_WINDOWS) & (now - self.signs_at[:, :n] <= IDLE)
         found = recent[TWICE] & (signs[TWICE] >= SHARE_SIGNS * sent[TWICE])
-        if recent[GAPS].any():
-            working = np.nansum(self.sent[:, :n], axis=0) > 0
+        working = np.nansum(self.sent[:, :n], axis=0) > 0
+        if recent[GAPS].any() and working.any():
             share = signs[GAPS, working] / np.maximum(sent[GAPS, working], 1.0)
             least = max(SHARE_SIGNS, Limits().elevated * float(np.quantile(share, QUANTILE)))
             found |= recent[GAPS] & (signs[GAPS] >= least * sent[GAPS])
@@ -325,12 +327,12 @@ class Losses(RowState):
         """Count the signs of new windows of some rows, in which so many packets were sent."""
         for at in range(SIGNS):
             here = self._signs[at, rows] > 0
-            counts = (self.signs, self.sign_windows, self.sign_sent)
             new = rows[here & ~(now - self.signs_at[at, rows] <= IDLE)]
-            old = rows[now - self._signs_since[at, rows] >= SIGN_MEMORY]
-            for count in counts:
-                count[at, new] = 0.0
-                count[at, old] /= 2.0
+            self.signs[at, new] = self.sign_sent[at, new] = self.sign_windows[at, new] = 0.0
+            since = self._signs_since[at, rows]
+            old = rows[(now - since >= SIGN_MEMORY) & (self.signs[at, rows] >= 2 * LEAST_SIGNS)]
+            self.signs[at, old] /= 2.0
+            self.sign_sent[at, old] /= 2.0
             self._signs_since[at, new] = self._signs_since[at, old] = now
             more = here | (self.sign_windows[at, rows] > 0)
             self.sign_sent[at, rows[more]] += sent[more]

@@ -276,6 +276,22 @@ def test_what_is_usual_for_hours_is_no_loss_and_hides_none(late: int) -> None:
     assert losses.lost_towards(len(hosts), site.now)[site.row("a", "p/1")] == bool(late)
 
 
+def test_a_port_to_which_few_packets_are_lost_for_long_stays_one() -> None:
+    """Less than half of IDLE apart, for half an hour; and traffic that stopped is no error."""
+    site, hosts, sent, count, found = Site(), list("abcdefgh"), 0.0, 0.0, list[bool]()
+    for host in hosts:
+        site.inventory(host, port_part("c", ("out_of_sequence_rx", "seq_nak_rx", "rdma_tx_packets"), "p/1"))
+    for poll in range(240):
+        site.now, sent, count = site.now + WINDOW, sent + (1e3 if poll < 180 else 0), count + (poll % 14 == 5)
+        for host in hosts:
+            cells = {"out_of_sequence_rx": count if host == "a" else 0, "seq_nak_rx": 0.0, "rdma_tx_packets": sent}
+            site.send(host, {("p/1", name): value for name, value in cells.items()}, site.now)
+        found.append(bool(site.tick().losses.lost_towards(len(hosts), site.now)[site.row("a", "p/1")]))
+    assert found.index(True) in range(33, 36), "the third of them"
+    assert all(found[36:180])
+    assert not found[-1]
+
+
 def test_packets_out_of_sequence_are_a_loss_only_where_most_ports_receive_fewer() -> None:
     """Adaptive routing makes them at all ports alike."""
     for everywhere in (0.0, 40.0):
