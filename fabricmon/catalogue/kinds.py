@@ -297,6 +297,11 @@ def kind_of(incident: str) -> IncidentKind:
     return KINDS.get(incident, FOREIGN)
 
 
+def of_traffic(incident: str, labels: Mapping[str, str]) -> bool:
+    """Whether lost packets or congestion elsewhere can be the reason of an incident of this kind with these labels."""
+    return kind_of(incident).elsewhere or labels.get(SHOWS) == TRAFFIC
+
+
 def required(kind: str, user: str) -> IncidentKind:
     """The row of a kind that a rule or a mode opens. ValueError names the user, the kind and where the row belongs."""
     if kind not in KINDS:

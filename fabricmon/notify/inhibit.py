@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-from fabricmon.catalogue.kinds import SHOWS, TRAFFIC, Inhibits, kind_of
+from fabricmon.catalogue.kinds import SHOWS, TRAFFIC, Inhibits, kind_of, of_traffic
 from fabricmon.model import Incident
 from fabricmon.notify.acknowledge import opened
 
@@ -52,12 +52,7 @@ def inhibits(larger: Incident, incident: Incident, silenced_since: float | None 
                 and larger.severity.rank >= incident.severity.rank
                 and incident.since <= larger.since + TOGETHER
                 and set(incident.parts) < set(larger.parts)
-                and (larger.labels.get(SHOWS) != TRAFFIC or _is_of_traffic(incident))
+                and (larger.labels.get(SHOWS) != TRAFFIC or of_traffic(incident.kind, incident.labels))
             )
         case Inhibits.NOTHING:
             return False
-
-
-def _is_of_traffic(incident: Incident) -> bool:
-    """Whether lost packets or congestion elsewhere can be the reason of an incident on a part."""
-    return kind_of(incident.kind).elsewhere or incident.labels.get(SHOWS) == TRAFFIC

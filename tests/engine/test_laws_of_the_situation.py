@@ -6,9 +6,11 @@ from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from fabricmon.catalogue.kinds import SHOWS, TRAFFIC
 from fabricmon.engine.incidents.incident_draft import FEW, LINGER, IncidentDraft
 from fabricmon.engine.incidents.restored import PartState
 from fabricmon.engine.incidents.situation import Situation
@@ -160,12 +162,15 @@ def test_an_episode_is_over_when_all_its_members_are_well_and_others_are_bad(his
         had = set() if not firing(situation) else bad if bad and not bad & had else had | bad
 
 
-def test_a_group_that_falls_again_and_again_goes_on_with_others() -> None:
+@pytest.mark.parametrize(
+    "more", [{"series": 60.0}, {"labels": {SHOWS: TRAFFIC}}, {"kind": "packet_loss"}, {"notice": True}]
+)
+def test_what_shows_at_others_each_time_goes_on(more: dict[str, Any]) -> None:
+    """A group that falls again and again, and parts that are known by what happens to the traffic of others."""
     situation = Situation()
     for now, ports in ((101.0, PORTS[:3]), (111.0, PORTS[3:6])):
         open_ = {key(port) for port in ports}
-        draft = leaf(*ports, series=60.0)
-        (changed,) = situation.step(now, [draft], open_.__contains__, lambda *_: PartState.HEALTHY)
+        (changed,) = situation.step(now, [leaf(*ports, **more)], open_.__contains__, lambda *_: PartState.HEALTHY)
     assert (changed.status, len(changed.openings)) == ("firing", 1)
 
 

@@ -54,11 +54,14 @@ class FiringIncident:
 
     def has_others(self, draft: IncidentDraft, still_open: Callable[[SymptomKey], bool]) -> bool:
         """Whether all that it had in this episode ended, and its draft is of other members, of which no receiver was
-        notified. Not of a group that falls again and again, each time with others."""
-        had = self.claims - self.effects
-        if draft.series or not had or not {key.component for key in had}.isdisjoint(draft.components):
+        notified. Not of a group that falls again and again, each time with others, nor of a part that is known by what
+        happens to the traffic of others: that changes with the traffic."""
+        before = {key.component for key in self.claims - self.effects}
+        if draft.series or draft.notice or draft.of_traffic or not before.isdisjoint(draft.components):
             return False
-        return not any(still_open(key) for key in had)
+        if {part.kind for part in before}.isdisjoint(part.kind for part in draft.components):
+            return False  # a host, and then its ports
+        return not any(still_open(key) for key in self.claims - self.effects)
 
     def steady(self, draft: IncidentDraft, now: float) -> IncidentDraft:
         """The draft; of a group that becomes smaller, with the members that it had, until it has been smaller for its

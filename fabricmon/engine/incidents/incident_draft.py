@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from fabricmon.catalogue.kinds import kind_of
+from fabricmon.catalogue.kinds import kind_of, of_traffic
 from fabricmon.engine.symptoms.rule_state import SymptomKey
 from fabricmon.model import ComponentId, Evidence, Impact, Members, RuledOut, Severity
 
@@ -85,6 +85,10 @@ class IncidentDraft(Struct, frozen=True, kw_only=True):
         """The effects that do not keep it open without a draft: those of a group, else those on other components."""
         own = frozenset() if self.group else {key.component for key in self.own}
         return frozenset(key for key in self.effects if key.component not in own)
+
+    @property
+    def of_traffic(self) -> bool:
+        return of_traffic(self.kind, self.labels)
 
     @property
     def components(self) -> set[ComponentId]:
