@@ -84,6 +84,13 @@ class Browser:
         return tab
 
 
+class PageGone(Exception):
+    """The page left for another one while an expression was evaluated in it."""
+
+
+GONE = ("Inspected target navigated or closed", "Execution context was destroyed", "Cannot find context")
+
+
 class Tab:
     """One page.
 
@@ -126,6 +133,8 @@ class Tab:
         self._answers[number] = future
         await self._socket.send_json({"id": number, "method": method, "params": params})
         told = await asyncio.wait_for(future, ANSWER)
+        if str(told.get("error", {}).get("message", "")).startswith(GONE):
+            raise PageGone(f"{method}: {told['error']}")
         assert "error" not in told, f"{method}: {told['error']}"
         return dict(told["result"])
 
@@ -140,10 +149,13 @@ class Tab:
         return told["result"].get("value")
 
     async def until(self, expression: str, patience: float = 150.0) -> Any:
-        """The first truthy value of an expression; what the page shows is in the error when none came."""
+        """The first truthy value of an expression, on whatever page; what that shows is in the error when none came."""
         end = asyncio.get_running_loop().time() + patience
         while True:
-            found = await self.value(expression)
+            try:
+                found = await self.value(expression)
+            except PageGone:
+                found = None
             if found:
                 return found
             if asyncio.get_running_loop().time() > end:
