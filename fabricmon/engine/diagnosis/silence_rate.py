@@ -5,10 +5,13 @@ Evidence is that a host fell silent, not that it is silent: a host from which no
 
 from __future__ import annotations
 
+import numpy as np
+
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import ONE_CAUSE
 from fabricmon.engine.diagnosis.coincidence import BeginningRate
 from fabricmon.engine.diagnosis.observation import Observations
+from fabricmon.engine.domains.groups import Floats
 
 HOUR = 3600.0
 BEGINNINGS, HOST_HOURS = 1.0, 500.0
@@ -16,12 +19,21 @@ BEGINNINGS, HOST_HOURS = 1.0, 500.0
 hour (design choice)."""
 WINDOW = 2 * ONE_CAUSE  # seconds in which a silence would count as evidence for one cause
 CUT_OFF = 0.5
-"""Share of the hosts that reported and are silent now above which the server may be cut off, and silence is no evidence
-about a host or a power domain (design choice). Hosts that others show to be dead do not count."""
+"""Share of the hosts that still reported above which the server may be cut off if they fell silent within a MOMENT, and
+silence is no evidence about a host or power domain (design choice). Hosts that others show to be dead do not count."""
 MOST = 0.99
 MOMENT = 10.0
 """Seconds within which silences count as one where it is about one host (design choice): agents that report each second
 and end together are some seconds apart, those that end for reasons of their own in a large fleet few times that."""
+
+
+def cut_off(onset: Floats, reported: int, dead: int = 0) -> bool:
+    """Whether the server may be cut off from so many hosts that reported, some of which fell silent: then it receives
+    nothing more from most of those that still reported, from one moment on. `dead`: those that others show to be dead,
+    of whichever moment."""
+    order, before = np.sort(onset), np.arange(len(onset))
+    together = np.searchsorted(order, order + MOMENT, side="right") - before
+    return bool((together - dead > CUT_OFF * (reported - before - dead)).any())
 
 
 class SilenceRate:
@@ -33,14 +45,13 @@ class SilenceRate:
 
     def leak(self, observations: Observations, dead: int, now: float) -> float:
         """Probability that a host fell silent within WINDOW for a reason of its own, to two digits, more than is
-        known of it: it changes seldom (last_diagnosis.py). MOST where most are silent besides those so many that are
-        dead, as other hosts show."""
+        known of it: it changes seldom (last_diagnosis.py). MOST where the server may be cut off; `dead`: see there."""
         agents = observations.get(SymptomType.AGENT_SILENT)
         if agents is not None:
             reported = int(agents.known.sum())
             for rate in (self._rate, self._rate_of_one):
                 rate.learn([float(at) for at in agents.onset], now, reported)
-            if len(agents.rows) - dead > CUT_OFF * (reported - dead):
+            if cut_off(agents.onset, reported, dead):
                 return MOST
         return min(MOST, float(f"{self._rate.mean * WINDOW:.1e}"))
 
