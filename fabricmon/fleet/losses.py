@@ -309,7 +309,7 @@ class Losses(RowState):
         went_on = before >= STARTING * sent
         self._keep_signs(rows[went_on], sent[went_on], now)
         self._signs[:, rows] = 0.0
-        fit = (sent > 0) & (before >= STARTING * sent)
+        fit = (sent > 0) & went_on
         # a port that only waits for a peer sends next to nothing: its timeouts are no beginning of traffic. A peer that
         # sends NAKs answers: it got more packets than were counted as sent, as while connections are set up.
         fit |= (sent > 0) & (lost >= sent) & np.isfinite(before) & ~(naks & (lost > fired))

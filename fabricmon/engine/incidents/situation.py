@@ -332,7 +332,7 @@ def _new_episode(record: FiringIncident, draft: IncidentDraft, still_open: Calla
     """Why the episode of an incident is over although it has a draft, which begins another; "" where it goes on."""
     if record.works_again(draft, still_open):
         return f"it works again; what is left: {draft.title}"
-    return f"its members are well; of others: {draft.title}" if record.has_others(draft, still_open) else ""
+    return f"its members have recovered; others have not: {draft.title}" if record.has_others(draft, still_open) else ""
 
 
 def _is_wide(draft: IncidentDraft) -> bool:
