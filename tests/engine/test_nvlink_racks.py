@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fabricmon.engine.domains.nvlink_racks import nvlink_places, racks
@@ -18,6 +18,11 @@ LABELS = st.fixed_dictionaries(
 GPUS = st.lists(st.tuples(st.sampled_from(HOSTS), LABELS), max_size=24)
 
 
+@example(
+    [("h0", {"cluster": "B", "chassis": "x"}), ("h0", {"cluster": "B", "chassis": "y"}),
+     ("h1", {"cluster": "B"}), ("h2", {"cluster": "B"})],
+    {"h0"},
+)  # fmt: skip
 @given(GPUS, st.sets(st.sampled_from(HOSTS)))
 def test_hosts_of_one_rack_report_one_cluster_and_no_two_chassis(
     gpus: list[tuple[str, dict[str, str]]], stated: set[str]
@@ -32,8 +37,11 @@ def test_hosts_of_one_rack_report_one_cluster_and_no_two_chassis(
         shown = [labels for host, labels in reported if host in mine]
         assert len({labels["cluster"] for labels in shown}) == 1
         assert len({labels["chassis"] for labels in shown if labels.get("chassis")}) <= 1
+    chassis = {host: {labels["chassis"] for other, labels in reported if other == host and labels.get("chassis")}
+               for host in HOSTS}  # fmt: skip
+    assert all(len(chassis[host]) <= 1 for host in found), "a host whose GPUs contradict each other is in no domain"
     for host in found:
-        whole = {other for other in HOSTS if clusters[other] == clusters[host]}
+        whole = {other for other in HOSTS if clusters[other] == clusters[host] and len(chassis[other]) <= 1}
         assert len(whole) > 1
         assert not stated & whole
 
