@@ -266,7 +266,7 @@ class Evaluation:
         if silent is not None:
             gone = np.concatenate((gone, vanishing(nodes, silent.rows, now)))
         seen = self._dead.with_earlier(witnesses(observations, ports, gone), observations)
-        silence = self._silence.leak(observations, 0 if seen is None else len(seen.rows), now)
+        silence = self._silence.leak(observations, np.empty(0, np.int64) if seen is None else seen.rows, now)
         verdicts = verdicts_of(observations, seen, silence, ports, index, self._last_diagnosis.of)
         verdicts = verdicts if self._placing.measured else with_misfiled(verdicts, index.domains)
         self._seen = self._silent_hosts(index, observations, ports, seen)

@@ -227,8 +227,7 @@ class Losses(RowState):
         with np.errstate(invalid="ignore"):
             recent = (signs >= LEAST_SIGNS) & (windows >= SIGN_WINDOWS) & (now - self.signs_at[:, :n] <= IDLE)
         found = recent[TWICE] & (signs[TWICE] >= SHARE_SIGNS * sent[TWICE])
-        working = np.nansum(self.sent[:, :n], axis=0) > 0
-        if recent[GAPS].any() and working.any():
+        if recent[GAPS].any() and (working := np.nansum(self.sent[:, :n], axis=0) > 0).any():
             share = signs[GAPS, working] / np.maximum(sent[GAPS, working], 1.0)
             least = max(SHARE_SIGNS, Limits().elevated * float(np.quantile(share, QUANTILE)))
             found |= recent[GAPS] & (signs[GAPS] >= least * sent[GAPS])

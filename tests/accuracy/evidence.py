@@ -243,7 +243,7 @@ class _Evidence:
         sick, towards = unwell(facts, groups, fell, fell, BEGIN + 60), np.zeros(len(of_el), np.bool_)
         unread = np.full(len(of_el), np.nan), np.full(len(near), np.nan)
         ports = PortHealth(groups, sick, of_el, near, BEGIN + 60, towards, *unread)
-        return Trial(facts, SilenceRate().leak(facts, 0, BEGIN + 60), ports, truths)
+        return Trial(facts, SilenceRate().leak(facts, np.empty(0, np.int64), BEGIN + 60), ports, truths)
 
     def _facts(self, seen: NDArray[np.bool_], level: str) -> dict[SymptomType, Observation]:
         fabric, facts = self.fabric, {}

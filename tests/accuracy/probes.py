@@ -156,7 +156,7 @@ def _answers(probed: Probed, lost: np.ndarray) -> list[Answer]:
     ports = PortHealth(fabric.places.port, unwell(facts, fabric.places.port, none, none, BEGIN + 60), none,
                        fabric.places.near, BEGIN + 60, np.zeros(fabric.ports, np.bool_), none,
                        np.full(probed.flows, np.nan))  # fmt: skip
-    case = Trial(facts, SilenceRate().leak(facts, 0, BEGIN + 60), ports, [])
+    case = Trial(facts, SilenceRate().leak(facts, np.empty(0, np.int64), BEGIN + 60), ports, [])
     return [answer for answer in noisy_or(fabric, case) if answer.confidence >= SURE]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import comb, exp, factorial, log
 
 import numpy as np
@@ -14,7 +15,7 @@ from fabricmon.engine.diagnosis.coincidence import SMALLEST, BeginningRate, chan
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.partial import log_marginal
 from fabricmon.engine.diagnosis.runs import parts
-from fabricmon.engine.diagnosis.silence_rate import MOMENT, MOST, SilenceRate, cut_off
+from fabricmon.engine.diagnosis.silence_rate import MOMENT, MOST, SilenceRate, server_cut_off
 from fabricmon.engine.domains.groups import Groups
 
 
@@ -93,43 +94,47 @@ def test_a_restless_fabric_is_known_within_minutes() -> None:
     assert calm.mean == pytest.approx(2 / 87000), "a single one proves nothing"
 
 
+NONE = np.empty(0, np.int64)
+
+
+def fell_silent(onsets: Sequence[float], reported: int) -> Observation:
+    groups = Groups({"host": np.arange(reported, dtype=np.int32)})
+    return Observation(groups, np.arange(len(onsets)), np.array(onsets, float), np.ones(reported, np.bool_))
+
+
 def test_a_new_silence_weighs_the_same_however_many_are_silent_for_long() -> None:
-    assert SilenceRate().leak({}, 0, 0.0) < MOST / 1000
+    assert SilenceRate().leak({}, NONE, 0.0) < MOST / 1000
 
 
 @pytest.mark.parametrize(("dead", "cut"), [(0, True), (5, True), (21, False)])
 def test_a_server_is_not_cut_off_from_hosts_that_others_show_to_be_dead(dead: int, cut: bool) -> None:
     """Two power domains of 21 of 72 hosts; of the first one peers show that it is dead."""
-    known, rows = np.ones(72, np.bool_), np.arange(42)
-    silent = Observation(Groups({"host": np.arange(72, dtype=np.int32)}), rows, np.full(42, 10.0), known)
-    assert (SilenceRate().leak({SymptomType.AGENT_SILENT: silent}, dead, 20.0) == MOST) == cut
+    silent = fell_silent([10.0] * 42, 72)
+    assert (SilenceRate().leak({SymptomType.AGENT_SILENT: silent}, np.arange(dead), 20.0) == MOST) == cut
 
 
 @given(st.lists(st.floats(0.0, 1000.0), max_size=40), st.integers(0, 20), st.integers(0, 10))
 def test_a_server_is_cut_off_only_where_most_that_still_reported_fall_silent_at_once(
     onsets: list[float], others: int, dead: int
 ) -> None:
-    reported = len(onsets) + others
-    found = cut_off(np.array(onsets), reported, dead)
-    every = [(sum(one <= at <= one + MOMENT for at in onsets), sum(at < one for at in onsets)) for one in onsets]
-    assert found == any(count - dead > (reported - before - dead) / 2 for count, before in every)
-    if 2 * (len(onsets) - dead) <= reported - dead:
+    left, silent = onsets[dead:], fell_silent(onsets, len(onsets) + others)
+    found = server_cut_off(silent, np.arange(min(dead, len(onsets))))
+    every = [(sum(one <= at <= one + MOMENT for at in left), sum(at < one for at in left)) for one in left]
+    assert found == any(count > (len(left) + others - before) / 2 for count, before in every)
+    if len(left) <= others:
         assert not found, "never where half of them report"
 
 
 def test_hosts_that_fall_silent_one_after_the_other_cut_no_server_off() -> None:
     """Fifteen of 31 hosts lose their power, and then two die."""
-    onsets = np.array([100.0] * 15 + [152.0, 175.0])
-    assert not cut_off(onsets, 31)
-    assert cut_off(np.array([100.0] * 16), 31)
+    assert not server_cut_off(fell_silent([100.0] * 15 + [152.0, 175.0], 31), NONE)
+    assert server_cut_off(fell_silent([100.0] * 16, 31), NONE)
 
 
 def test_a_silence_is_no_evidence_of_how_often_a_host_falls_silent_and_those_of_one_moment_are_one() -> None:
     def rate_after(*onsets: float) -> float:
-        rate, known = SilenceRate(), np.ones(1000, np.bool_)
-        groups = Groups({"host": np.arange(1000, dtype=np.int32)})
-        silent = Observation(groups, np.arange(len(onsets)), np.array(onsets), known)
-        rate.leak({SymptomType.AGENT_SILENT: silent}, 0, 100.0)
+        rate = SilenceRate()
+        rate.leak({SymptomType.AGENT_SILENT: fell_silent(onsets, 1000)}, NONE, 100.0)
         return rate.besides(onsets[-1]) * 500 * 3600 / 120
 
     assert rate_after(50.0) == pytest.approx(1.0)

@@ -14,7 +14,8 @@ from fabricmon.catalogue.kinds import SHOWS, TRAFFIC
 from fabricmon.engine.incidents.incident_draft import FEW, LINGER, IncidentDraft
 from fabricmon.engine.incidents.restored import PartState
 from fabricmon.engine.incidents.situation import Situation
-from fabricmon.model import Evidence, Incident, Members
+from fabricmon.engine.symptoms.rule_state import SymptomKey
+from fabricmon.model import ComponentId, Evidence, Incident, Kind, Members
 from tests.engine.test_situation_over_time import case, key, step
 
 PORTS = tuple(f"p{n}/1" for n in range(8))
@@ -172,6 +173,14 @@ def test_what_shows_at_others_each_time_goes_on(more: dict[str, Any]) -> None:
         open_ = {key(port) for port in ports}
         (changed,) = situation.step(now, [leaf(*ports, **more)], open_.__contains__, lambda *_: PartState.HEALTHY)
     assert (changed.status, len(changed.openings)) == ("firing", 1)
+
+
+def test_a_host_and_then_its_ports_are_one_episode() -> None:
+    situation, silent = Situation(), SymptomKey("agent_silent", ComponentId(Kind.NODE, "host-1", ""))
+    for now, claims in ((101.0, {silent}), (111.0, {key(port) for port in PORTS[:3]})):
+        draft = leaf(*PORTS[:3], claims=frozenset(claims))
+        changed = situation.step(now, [draft], claims.__contains__, lambda *_: PartState.HEALTHY)
+        assert all(incident.status == "firing" for incident in changed)
 
 
 def test_a_larger_cause_takes_what_it_explains_out_of_a_group() -> None:

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
+from fabricmon.engine.diagnosis.beginnings import beginnings
 from fabricmon.engine.diagnosis.causes import MODES, ONE_OF_THREE
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.diagnose import diagnose
 from fabricmon.engine.diagnosis.gray import gray
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, PARTIAL_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.diagnosis.phenomena import PHENOMENA
 from fabricmon.engine.diagnosis.runs import parts
 from fabricmon.engine.diagnosis.slowed import PastFailures, with_slowed
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
@@ -570,6 +572,18 @@ def test_hosts_that_were_silent_before_do_not_count_towards_a_server_that_is_cut
     found = CommonCauses().joined([verdict] if known_cause else [], seen, domains, lambda _kind, _rows: True, 5003.0)
     common = [v.explained[silent].tolist() for v in found if v.mode.word == "common"]
     assert common == ([rows[16:].tolist()] if together else [])
+
+
+@pytest.mark.parametrize("known_cause", [True, False])
+def test_hosts_of_a_known_cause_do_not_count_towards_a_server_that_is_cut_off(known_cause: bool) -> None:
+    """At one moment half of 32 hosts fell silent, by one cause where it is known, and eight of the others."""
+    domains, own, silent = of_hosts(32, 2), np.arange(32, dtype=np.int32), SymptomType.AGENT_SILENT
+    rack = next(mode for mode in HARD_MODES if mode.name == "hosts of a rack silent")
+    verdict = FaultVerdict((rack,), 0, 0.99, 0.99, 50.0, {silent: own[:16]}, 4991.0, {silent: 0}, (), None)
+    seen = Observation(Groups({"host": own}), own[:24], np.where(own[:24] < 16, 4991.0, 5000.0), np.ones(32, np.bool_))
+    found = beginnings(PHENOMENA[0], [verdict] if known_cause else [], {silent: seen}, domains, lambda _k, _r: True)
+    single = sorted(row for unit in found if unit.verdict is None for row in unit.rows)
+    assert single == (list(range(16, 24)) if known_cause else [])
 
 
 def of_group(name: str, group: int, rows: Sequence[int], onset: float = 100.0, well: int = 0) -> FaultVerdict:

@@ -11,9 +11,9 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, WAITING_RUN
 from fabricmon.engine.diagnosis.group_modes import RUNS
-from fabricmon.engine.diagnosis.observation import Observation, Observations
+from fabricmon.engine.diagnosis.observation import Observations
 from fabricmon.engine.diagnosis.phenomena import Phenomenon
-from fabricmon.engine.diagnosis.silence_rate import cut_off
+from fabricmon.engine.diagnosis.silence_rate import server_cut_off
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Ints
 from fabricmon.engine.domains.row_domains import RowDomains
@@ -96,19 +96,13 @@ def beginnings(
                 unit.before = min(earliest.get(row, inf) for row in mine) if loose else inf
                 found.append(unit)
     silent = observations.get(T.AGENT_SILENT) if phenomenon.table is Kind.NODE else None
-    if silent is not None and not _cut_off(silent, explained):
+    if silent is not None and not server_cut_off(silent, np.array(sorted(explained), np.int64)):
         for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
             one = np.array([row])
             if row not in explained and witnessed(T.AGENT_SILENT, one):
                 unplaced = _in_no_chassis(phenomenon, one, domains)
                 found.append(Beginning(onset, frozenset((row,)), None, types=phenomenon.types, unplaced=unplaced))
     return found
-
-
-def _cut_off(silent: Observation, explained: set[int]) -> bool:
-    """Whether the server may be cut off from the hosts that are silent without a known cause."""
-    mine = ~np.isin(silent.rows, sorted(explained))
-    return cut_off(silent.onset[mine], int(silent.known.sum()) - len(explained))
 
 
 def _earliest(phenomenon: Phenomenon, observations: Observations) -> dict[int, float]:

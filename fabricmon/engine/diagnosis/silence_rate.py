@@ -10,8 +10,8 @@ import numpy as np
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import ONE_CAUSE
 from fabricmon.engine.diagnosis.coincidence import BeginningRate
-from fabricmon.engine.diagnosis.observation import Observations
-from fabricmon.engine.domains.groups import Floats
+from fabricmon.engine.diagnosis.observation import Observation, Observations
+from fabricmon.engine.domains.groups import Ints
 
 HOUR = 3600.0
 BEGINNINGS, HOST_HOURS = 1.0, 500.0
@@ -27,13 +27,13 @@ MOMENT = 10.0
 and end together are some seconds apart, those that end for reasons of their own in a large fleet few times that."""
 
 
-def cut_off(onset: Floats, reported: int, dead: int = 0) -> bool:
-    """Whether the server may be cut off from so many hosts that reported, some of which fell silent: then it receives
-    nothing more from most of those that still reported, from one moment on. `dead`: those that others show to be dead,
-    of whichever moment."""
-    order, before = np.sort(onset), np.arange(len(onset))
+def server_cut_off(silent: Observation, explained: Ints) -> bool:
+    """Whether the server may be cut off from the hosts that fell silent: it receives nothing more from most of those
+    that still reported, from one moment on. `explained`: rows that are silent for a known reason: they do not count."""
+    order = np.sort(silent.onset[~np.isin(silent.rows, explained)])
+    before, reported = np.arange(len(order)), int(silent.known.sum()) - len(explained)
     together = np.searchsorted(order, order + MOMENT, side="right") - before
-    return bool((together - dead > CUT_OFF * (reported - before - dead)).any())
+    return bool((together > CUT_OFF * (reported - before)).any())
 
 
 class SilenceRate:
@@ -43,15 +43,16 @@ class SilenceRate:
         self._rate = BeginningRate(BEGINNINGS, HOST_HOURS * HOUR, ONE_CAUSE)
         self._rate_of_one = BeginningRate(BEGINNINGS, HOST_HOURS * HOUR, MOMENT)
 
-    def leak(self, observations: Observations, dead: int, now: float) -> float:
+    def leak(self, observations: Observations, dead: Ints, now: float) -> float:
         """Probability that a host fell silent within WINDOW for a reason of its own, to two digits, more than is
-        known of it: it changes seldom (last_diagnosis.py). MOST where the server may be cut off; `dead`: see there."""
+        known of it: it changes seldom (last_diagnosis.py). MOST where the server may be cut off.
+        `dead`: rows of hosts that others show to be dead."""
         agents = observations.get(SymptomType.AGENT_SILENT)
         if agents is not None:
             reported = int(agents.known.sum())
             for rate in (self._rate, self._rate_of_one):
                 rate.learn([float(at) for at in agents.onset], now, reported)
-            if cut_off(agents.onset, reported, dead):
+            if server_cut_off(agents, dead):
                 return MOST
         return min(MOST, float(f"{self._rate.mean * WINDOW:.1e}"))
 
