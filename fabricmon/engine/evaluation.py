@@ -40,7 +40,13 @@ from fabricmon.engine.diagnosis.slowed import PastFailures, with_slowed
 from fabricmon.engine.diagnosis.symptom_index import TABLES, SymptomIndex, observations_of, rule_states_by_type
 from fabricmon.engine.diagnosis.unmapped_maintenance import UnmappedMaintenance, unknown_components
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
-from fabricmon.engine.diagnosis.verdicts import of_subnet_managers, verdicts_of, with_dark_hosts
+from fabricmon.engine.diagnosis.verdicts import (
+    of_subnet_managers,
+    parts_apart,
+    parts_together,
+    verdicts_of,
+    with_dark_hosts,
+)
 from fabricmon.engine.diagnosis.victims import victims, without
 from fabricmon.engine.diagnosis.warm_air import of_warm_air
 from fabricmon.engine.diagnosis.witnesses import DeadHosts, answering, witnesses
@@ -273,7 +279,9 @@ class Evaluation:
         verdicts = of_warm_air(verdicts, index.domains, ports_now)
         witnessed = partial(index.witnessed, restored=self._situation.together)
         verdicts, managers = of_subnet_managers(verdicts, waiting_ports(ports_now), index.domains, self._fabric)
-        verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now) + managers
+        verdicts = parts_apart(verdicts, observations, index.domains)
+        verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now)
+        verdicts = [*parts_together(verdicts), *managers]
         verdicts = self._without_slowed(with_dark_hosts(verdicts, index.domains), index.domains, absent)
         verdicts = self._unmapped.applied(verdicts, unknown, index.domains)
         return verdicts, observations, held_up
