@@ -279,8 +279,8 @@ class Evaluation:
         verdicts = of_warm_air(verdicts, index.domains, ports_now)
         witnessed = partial(index.witnessed, restored=self._situation.together)
         verdicts, managers = of_subnet_managers(verdicts, waiting_ports(ports_now), index.domains, self._fabric)
-        verdicts = parts_apart(verdicts, observations, index.domains)
-        verdicts = self._common_causes.joined(verdicts, observations, index.domains, witnessed, now)
+        parts = parts_apart(verdicts)
+        verdicts = self._common_causes.joined(parts, observations, index.domains, witnessed, now)
         verdicts = [*parts_together(verdicts), *managers]
         verdicts = self._without_slowed(with_dark_hosts(verdicts, index.domains), index.domains, absent)
         verdicts = self._unmapped.applied(verdicts, unknown, index.domains)

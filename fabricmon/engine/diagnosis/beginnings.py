@@ -76,7 +76,7 @@ def beginnings(
     earliest = _earliest(phenomenon, observations)
     for verdict in verdicts:
         rows = {kind: rows for kind, rows in verdict.explained.items() if kind in phenomenon.types}
-        if rows and not phenomenon.without & verdict.explained.keys() and not _is_of_earlier(phenomenon, verdict):
+        if rows and not phenomenon.without & verdict.explained.keys():
             every = np.concatenate(list(rows.values()))
             mine = frozenset(every.tolist())
             if phenomenon.table is Kind.NODE:
@@ -103,15 +103,6 @@ def beginnings(
                 unplaced = _in_no_chassis(phenomenon, one, domains)
                 found.append(Beginning(onset, frozenset((row,)), None, types=phenomenon.types, unplaced=unplaced))
     return found
-
-
-def _is_of_earlier(phenomenon: Phenomenon, verdict: FaultVerdict) -> bool:
-    """Whether as many rows of a verdict show what an earlier phenomenon is of as show this one."""
-    own, others = (
-        {row for kind in types & verdict.explained.keys() for row in verdict.explained[kind].tolist()}
-        for types in (phenomenon.types, phenomenon.earlier)
-    )
-    return len(others) >= len(own)
 
 
 def _earliest(phenomenon: Phenomenon, observations: Observations) -> dict[int, float]:

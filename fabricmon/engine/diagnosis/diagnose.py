@@ -7,13 +7,14 @@ counting observed members is the one pass over all rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import exp, log, log10
+from dataclasses import replace
+from math import exp, log
 
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import LEAK, Mode
-from fabricmon.engine.diagnosis.group_modes import HARD_MODES
+from fabricmon.engine.diagnosis.group_modes import HARD_MODES, RUNS
 from fabricmon.engine.diagnosis.moments import down_with_others, medians, of_one_moment
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.partial import log_marginal
@@ -257,10 +258,10 @@ class Candidates:
         return enough
 
     def verdicts(self, search: Search, chosen: list[int]) -> list[FaultVerdict]:
-        by_component: dict[tuple[str, int], list[tuple[float, int]]] = {}
-        rivals_of: dict[int, tuple[Ints, Floats]] = {}
         if not chosen:
             return []
+        by_component: dict[tuple[str, int], list[tuple[float, int]]] = {}
+        rivals_of: dict[int, tuple[Ints, Floats]] = {}
         members, rivals, gains = search.rivalry()
         starts = np.searchsorted(members, chosen)
         ends = np.searchsorted(members, chosen, side="right")
@@ -268,8 +269,27 @@ class Candidates:
             rivals_of[member] = rivals[start:end], gains[start:end]
             own = float(gains[start:end][rivals[start:end] == member][0])
             by_component.setdefault((self.mode[member].family, self.group[member]), []).append((own, member))
-        found = [self._verdict(sorted(members, reverse=True), rivals_of) for members in by_component.values()]
+        found = [self._of_component(sorted(members, reverse=True), rivals_of) for members in by_component.values()]
         return sorted(found, key=lambda v: (-v.gain, v.modes[0].name, v.group))
+
+    def _of_component(
+        self, members: list[tuple[float, int]], rivals_of: Mapping[int, tuple[Ints, Floats]]
+    ) -> FaultVerdict:  # fmt: skip
+        """The verdict on all causes of a component, the one with the greatest gain first."""
+        whole = self._verdict(members, rivals_of)
+        if any(self.mode[member].domain not in RUNS for _, member in members):
+            return whole
+        ports = [self._ports(member) for _, member in members]
+        alone = [sum((own & other).any() for other in ports) == 1 for own in ports]
+        rest = [one for one, apart in zip(members, alone, strict=True) if not apart]
+        parts = [[one] if apart else rest for one, apart in zip(members, alone, strict=True) if apart or one is rest[0]]
+        return replace(whole, apiece=tuple(self._verdict(part, rivals_of) for part in parts)) if parts[1:] else whole
+
+    def _ports(self, member: int) -> Mask:
+        """Rows of the group of a cause, whether they show anything or not."""
+        domain, kinds = self.mode[member].domain, self.mode[member].q
+        groups = next(self.observations[kind].groups for kind in kinds if self._has(kind, domain))
+        return groups.ids[domain] == self.group[member]
 
     def _verdict(self, members: list[tuple[float, int]], rivals_of: Mapping[int, tuple[Ints, Floats]]) -> FaultVerdict:
         own, first = members[0]
@@ -364,22 +384,6 @@ def _apart(others: Sequence[Alternative], own: float) -> tuple[int, float] | Non
             behind = own - sum(max(0.0, gain) for gain in single)
             return (len(single), behind) if behind > AMBIGUOUS else None
     return None
-
-
-def unexplained(observations: Observations, verdicts: Sequence[FaultVerdict]) -> dict[SymptomType, Ints]:
-    """Symptom type -> positive rows that no verdict explains."""
-    left: dict[SymptomType, Ints] = {}
-    for kind, found in observations.items():
-        covered = [rows[kind] for v in verdicts for rows in (v.explained, v.effects) if kind in rows]
-        rest = np.setdiff1d(found.rows, np.concatenate(covered)) if covered else found.rows
-        if len(rest):
-            left[kind] = rest
-    return left
-
-
-def odds_text(verdict: FaultVerdict) -> str:
-    """The gain of a verdict: "gain 12.3 nats (53 decibans, odds 10^5)"."""
-    return f"gain {verdict.gain:.1f} nats ({verdict.decibans:.0f} decibans, odds 10^{verdict.gain * log10(np.e):.0f})"
 
 
 def _floats(parts: list[Floats]) -> Floats:

@@ -18,13 +18,12 @@ T = SymptomType
 class Phenomenon:
     """One way in which things begin together.
 
-    types   symptom types that show it
+    types   symptom types that show it; a verdict with one of an earlier row belongs there
     within  seconds
     joins   seconds after the first beginning until which later ones join: of a setting at any time
     trails  the same of parts of which no map shows the leaf
     only_groups  single parts show it for reasons of no fault
     without  types that none of it shows: who shows one is of another row
-    earlier  types of an earlier row: a verdict as many rows of which show one belongs there
     unmapped  only such parts: where a map locates it, a known cause explains it or it is many
     pairs     two of such parts are enough: they fail at once, or fall together again and again
     local     of what is in one place: what began far from the rest has another cause (neighbours.py)
@@ -39,7 +38,6 @@ class Phenomenon:
     joins: float = 0.0
     trails: float = 0.0
     without: frozenset[SymptomType] = frozenset()
-    earlier: frozenset[SymptomType] = frozenset()
     unmapped: bool = False
     pairs: bool = False
     local: bool = False
@@ -54,9 +52,9 @@ PHENOMENA: tuple[Phenomenon, ...] = (
                moment=True),
     # ports of a switch that flaps show it one after the other, as long as it may take a leaf that restarts
     Phenomenon(TOGETHER_MODES[1], FLAPPING, TOGETHER, trails=FRESH, pairs=True, local=True),
-    # no cable and no switch makes an adapter fail; a link that flaps is down at times
-    Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN}), TOGETHER, without=frozenset({T.NIC_FAULT}),
-               earlier=FLAPPING, pairs=True, local=True),
+    # no cable and no switch makes an adapter fail
+    Phenomenon(TOGETHER_MODES[2], frozenset({T.LINK_DOWN}), TOGETHER, without=frozenset({T.NIC_FAULT}), pairs=True,
+               local=True),
     Phenomenon(TOGETHER_MODES[10], frozenset({T.NIC_FAULT}), TOGETHER, local=True),
     # heat makes errors begin over many minutes
     Phenomenon(TOGETHER_MODES[3], frozenset({T.LINK_ERRORS}), ONE_CAUSE, joins=FRESH, pairs=True, local=True),

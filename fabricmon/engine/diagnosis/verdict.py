@@ -46,6 +46,7 @@ class FaultVerdict:
     series      other cables through which all goes that a lossy one explains, and as probable: it is one of them all
     within      of a plane or network that loses packets, the few parts of it that are likely, best first; () where it
                 may be all of it, or many
+    apiece      of several parts of a switch without a common port a verdict on each, the first with the greatest gain
     warmer      degrees by which the modules of its members are hotter than the median of all, 0 not or unknown
     """
 
@@ -72,6 +73,7 @@ class FaultVerdict:
     some: float = 0.0
     within: tuple[Alternative, ...] = ()
     series: tuple[int, ...] = ()
+    apiece: tuple[FaultVerdict, ...] = ()
 
     @property
     def mode(self) -> Mode:
@@ -87,5 +89,6 @@ class FaultVerdict:
         return self.explained.keys() <= LOSSES
 
     @property
-    def decibans(self) -> float:
-        return self.gain * DECIBAN
+    def odds_text(self) -> str:
+        """Its gain: "gain 12.3 nats (53 decibans, odds 10^5)"."""
+        return f"gain {self.gain:.1f} nats ({self.gain * DECIBAN:.0f} decibans, odds 10^{self.gain / log(10.0):.0f})"

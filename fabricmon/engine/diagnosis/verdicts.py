@@ -10,10 +10,10 @@ import numpy as np
 
 from fabricmon.catalogue.kinds import KINDS
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED, ONE_CAUSE, UNMAPPED_LOSS, Mode
+from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, MODES, NOTED, ONE_CAUSE, UNMAPPED_LOSS
 from fabricmon.engine.diagnosis.dead_before import with_hosts_silent_before
 from fabricmon.engine.diagnosis.dead_groups import DARK, of_dead_groups
-from fabricmon.engine.diagnosis.diagnose import MOSTLY, diagnose, unexplained
+from fabricmon.engine.diagnosis.diagnose import MOSTLY, diagnose
 from fabricmon.engine.diagnosis.group_modes import DEAD_MODES, RUNS, SUBNET_MODE, WAITING_HOST
 from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses
 from fabricmon.engine.diagnosis.lossy_switches import of_lossy_switches
@@ -21,7 +21,7 @@ from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, with_effects, with_their_switch
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
-from fabricmon.engine.domains.groups import Ids, Ints, Mask
+from fabricmon.engine.domains.groups import Ints, Mask
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
 
@@ -78,35 +78,20 @@ def without_falls(verdicts: Sequence[FaultVerdict], domains: RowDomains) -> list
     return [verdict for at, verdict in enumerate(found) if at not in gone]
 
 
-def parts_apart(
-    verdicts: Sequence[FaultVerdict], observations: Observations, domains: RowDomains
-) -> list[FaultVerdict]:  # fmt: skip
-    """The verdicts; of one on several parts of a switch each part that has no port in common with the others as one of
-    its own, as it may have another cause: a part that flaps, and ports whose cables were cut with those of others."""
+def parts_apart(verdicts: Sequence[FaultVerdict]) -> list[FaultVerdict]:
+    """The verdicts, those on several parts of a switch without a common port as one on each: they may have different
+    causes, as a part that flaps, and ports whose cables were cut with those of another switch. Effects are of the
+    first."""
     found: list[FaultVerdict] = []
     for verdict in verdicts:
-        pieces = [verdict.modes]
-        if len(verdict.modes) > 1 and all(mode.domain in RUNS for mode in verdict.modes):
-            ports = [domains.port.ids[mode.domain] == verdict.group for mode in verdict.modes]
-            shares = [sum((own & other).any() for other in ports) > 1 for own in ports]
-            pieces = [(mode,) for mode, some in zip(verdict.modes, shares, strict=True) if not some]
-            rest = tuple(mode for mode, some in zip(verdict.modes, shares, strict=True) if some)
-            pieces = sorted([*pieces, *([rest] if rest else [])], key=lambda modes: verdict.modes.index(modes[0]))
-        found += [verdict] if len(pieces) == 1 else [_piece(verdict, modes, observations) for modes in pieces]
+        modes = [mode for part in verdict.apiece for mode in part.modes]
+        same = len(modes) == len(verdict.modes) and all(any(mode is own for own in verdict.modes) for mode in modes)
+        if same:
+            first, *others = verdict.apiece
+            found += [replace(first, effects=verdict.effects), *others]
+        else:
+            found.append(verdict)
     return found
-
-
-def _piece(verdict: FaultVerdict, modes: tuple[Mode, ...], observations: Observations) -> FaultVerdict:
-    """A verdict as on some of its modes alone; its effects are those of the first."""
-    explained = {kind: verdict.explained[kind] for mode in modes for kind in mode.q if kind in verdict.explained}
-    seen = [observations[kind] for kind in explained]
-    shows = [np.isin(of.rows, rows) for of, rows in zip(seen, explained.values(), strict=True)]
-    began = np.concatenate([of.onset[mine] for of, mine in zip(seen, shows, strict=True)])
-    onset = float(began.min(initial=np.inf))
-    return replace(
-        verdict, modes=modes, explained=explained, onset=onset if np.isfinite(onset) else verdict.onset,
-        effects=verdict.effects if modes[0] is verdict.mode else {},
-    )  # fmt: skip
 
 
 def parts_together(verdicts: Sequence[FaultVerdict]) -> list[FaultVerdict]:
@@ -124,14 +109,15 @@ def parts_together(verdicts: Sequence[FaultVerdict]) -> list[FaultVerdict]:
     return found
 
 
-def _as_one(first: FaultVerdict, other: FaultVerdict) -> FaultVerdict:
-    """Two pieces of one verdict."""
-    explained = {**first.explained, **other.explained}
-    one = replace(
-        first, modes=(*first.modes, *other.modes), explained=explained, onset=min(first.onset, other.onset),
+def _as_one(one: FaultVerdict, another: FaultVerdict) -> FaultVerdict:
+    """The verdict on two parts of a switch, as far as one can hold both that with the greater gain."""
+    first, other = (one, another) if one.gain >= another.gain else (another, one)
+    both = replace(
+        first, modes=(*first.modes, *other.modes), explained={**first.explained, **other.explained},
+        onset=min(first.onset, other.onset), silent={**first.silent, **other.silent},
         gathering=first.gathering or other.gathering,
     )  # fmt: skip
-    return with_effects(one, replace(other, explained=other.effects))
+    return with_effects(both, replace(other, explained=other.effects))
 
 
 def _later_link(verdict: FaultVerdict, group: FaultVerdict, domains: RowDomains) -> bool:
@@ -229,7 +215,8 @@ def _with_own_dark_links(verdict: FaultVerdict, domains: RowDomains) -> FaultVer
         return verdict
     of_ports, leaf = domains.port.ids["host"], domains.port.ids["leaf"]
     hosts = domains.by_table[Kind.NODE].ids["host"][verdict.explained[SymptomType.AGENT_SILENT]]
-    dark = np.unique(of_ports[down[np.isin(leaf[down], _shared_leaves(hosts, domains))]])
+    shared = np.unique(leaf[(of_ports >= 0) & ~np.isin(of_ports, hosts)])
+    dark = np.unique(of_ports[down[np.isin(leaf[down], shared[shared >= 0])]])
     if len(np.intersect1d(dark, hosts)) < DARK * len(hosts):
         return verdict
     links: dict[SymptomType, Ints] = {SymptomType.LINK_DOWN: down}
@@ -261,26 +248,14 @@ DEAD = ("fault_domain", "host_unreachable")
 
 def _goes_dark(silent: FaultVerdict, links: FaultVerdict, hosts: set[int], domains: RowDomains) -> bool:
     """Whether links go down as their silent hosts die: at that moment, most of them, of several hosts, and others fell
-    silent, too: a leaf that fails takes no hosts of others along. Or all of them, on several leaves, each of which has
-    ports of other hosts. Of hosts that have ports on known leaves only these count: a sweep of the switches shows no
-    others, as those of a storage network."""
+    silent, too. A leaf that fails takes no hosts of others along. Of hosts that have ports on known leaves only these
+    count: a sweep of the switches shows no others, as those of a storage network."""
     together = abs(links.onset - silent.onset) <= ONE_CAUSE and len(hosts) > 1
     of_ports, leaf = domains.port.ids["host"], domains.port.ids["leaf"]
     ports, down = np.flatnonzero(np.isin(of_ports, sorted(hosts))), links.explained[SymptomType.LINK_DOWN]
     placed = np.unique(of_ports[ports[leaf[ports] >= 0]])
     ports, down = (rows[(leaf[rows] >= 0) | ~np.isin(of_ports[rows], placed)] for rows in (ports, down))
-    if not together or len(down) < DARK * len(ports):
-        return False
-    leaves = np.unique(leaf[down])
-    spread = len(leaves) > 1 and bool(np.isin(leaves, _shared_leaves(sorted(hosts), domains)).all())
-    return _silent_hosts(silent) > len(hosts) or (spread and len(down) == len(ports))
-
-
-def _shared_leaves(hosts: Sequence[int] | Ids | Ints, domains: RowDomains) -> Ids:
-    """Leaves that have ports of further hosts."""
-    of_ports, leaf = domains.port.ids["host"], domains.port.ids["leaf"]
-    others = leaf[(of_ports >= 0) & ~np.isin(of_ports, hosts)]
-    return np.unique(others[others >= 0])
+    return together and len(down) >= DARK * len(ports) and _silent_hosts(silent) > len(hosts)
 
 
 def _without_cut_off(verdicts: Sequence[FaultVerdict], ports: PortHealth) -> list[FaultVerdict]:
@@ -335,3 +310,14 @@ def fallback(index: SymptomIndex, observations: Observations, verdicts: Sequence
             onset = float(observations[kind].onset[np.isin(observations[kind].rows, mine)].min())
             found.append(FaultVerdict((mode,), group, 0.5, 0.5, 0.0, {kind: mine}, onset, {}, (), None))
     return found
+
+
+def unexplained(observations: Observations, verdicts: Sequence[FaultVerdict]) -> dict[SymptomType, Ints]:
+    """Symptom type -> positive rows that no verdict explains."""
+    left: dict[SymptomType, Ints] = {}
+    for kind, found in observations.items():
+        covered = [rows[kind] for v in verdicts for rows in (v.explained, v.effects) if kind in rows]
+        rest = np.setdiff1d(found.rows, np.concatenate(covered)) if covered else found.rows
+        if len(rest):
+            left[kind] = rest
+    return left

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from fabricmon.catalogue.kinds import KINDS, SHOWS, TRAFFIC, Hardness
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import GROUPS, LOSSES, WORDS
-from fabricmon.engine.diagnosis.diagnose import MOSTLY, odds_text
+from fabricmon.engine.diagnosis.diagnose import MOSTLY
 from fabricmon.engine.diagnosis.group_modes import HARD_MODES, TOGETHER_MODES
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
@@ -360,7 +360,7 @@ def _best_cause(verdict: FaultVerdict, context: VerdictContext, component: str) 
         gap = f"; {named} is {behind:.1f} nats behind"
     text += f"; based on {loss_texts.LEVELS[level]}"
     text += f"; topology {_file_only(context.topology)}" if context.topology else ""
-    formula = f"{odds_text(verdict)}{gap}; evidence level {level}; {METHOD}"
+    formula = f"{verdict.odds_text}{gap}; evidence level {level}; {METHOD}"
     return Evidence(component, text, formula, value=round(verdict.gain, 3), limit=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Faults that begin at one moment, or beside each other, are told apart by what they can have in common."""
+"""Parts of one switch that have no port in common may have different causes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from fabricmon.engine.diagnosis.diagnose import diagnose
 from fabricmon.engine.diagnosis.group_modes import RUNS, TOGETHER_MODES
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
-from fabricmon.engine.diagnosis.verdicts import parts_apart, parts_together, with_dark_hosts
-from fabricmon.engine.domains.row_domains import RowDomains
-from tests.engine.test_many_at_once import DOWN, broken, flaps, of_group, of_hosts
+from fabricmon.engine.diagnosis.verdicts import parts_apart, parts_together
+from tests.engine.test_many_at_once import DOWN, flaps, of_group, of_hosts
 
-FLAPPING, ERRORS, SILENT = SymptomType.LINK_FLAPPING, SymptomType.LINK_ERRORS, SymptomType.AGENT_SILENT
+FLAPPING, ERRORS = SymptomType.LINK_FLAPPING, SymptomType.LINK_ERRORS
 HOSTS = 32
 RUN_OF = {DOWN: "run_down", FLAPPING: "run_flapping", ERRORS: "run_errors"}
 
@@ -45,7 +44,7 @@ class Leaves:
         }
 
     def apart(self) -> list[FaultVerdict]:
-        return parts_apart(diagnose(self.observations, 0.0), self.observations, self.domains)
+        return parts_apart(diagnose(self.observations, 0.0))
 
 
 def shown(verdict: FaultVerdict) -> Mapping[SymptomType, list[int]]:
@@ -56,18 +55,36 @@ def test_parts_of_a_leaf_without_a_common_port_are_apart_until_the_common_causes
     leaves = Leaves((DOWN, 0, range(20, 24), 100.0), (FLAPPING, 0, range(8), 140.0))
     (whole,) = diagnose(leaves.observations, 0.0)
     apart = leaves.apart()
-    assert sorted((v.domain, v.onset, shown(v)) for v in apart) == [
-        ("run_down", 100.0, {DOWN: [40, 42, 44, 46]}), ("run_flapping", 140.0, {FLAPPING: [*range(0, 16, 2)]}),
-    ]  # fmt: skip
+    for verdict, kind, at in zip(apart, (FLAPPING, DOWN), (140.0, 100.0), strict=True):
+        alone = Leaves((kind, 0, range(8) if kind is FLAPPING else range(20, 24), at))
+        (own,) = diagnose(alone.observations, 0.0)
+        assert (verdict.modes, shown(verdict), verdict.onset) == (own.modes, shown(own), at)
+        assert verdict.silent == own.silent, "as if there were no other part"
+        assert verdict.apart is not None
+        assert verdict.apart[0] == len(own.explained[kind]), "so many links"
+        assert verdict.gain == pytest.approx(own.gain)
+    for order in (apart, apart[::-1]):
+        (one,) = parts_together(order)
+        assert (one.modes, one.onset, one.gain) == (whole.modes, whole.onset, whole.gain)
+        assert shown(one) == shown(whole)
+
+
+def test_what_else_a_switch_explains_stays_with_the_surer_part() -> None:
+    (whole,) = diagnose(Leaves((DOWN, 0, range(20, 24), 100.0), (FLAPPING, 0, range(8), 140.0)).observations, 0.0)
+    whole = replace(whole, effects={DOWN: np.array([61]), SymptomType.PACKET_LOSS: np.array([3])})
+    first, second = apart = parts_apart([whole])
+    assert (first.effects, second.effects) == (whole.effects, {})
     (one,) = parts_together(apart)
-    assert (one.modes, one.onset, one.gain) == (whole.modes, whole.onset, whole.gain)
-    assert shown(one) == shown(whole)
+    assert {kind: rows.tolist() for kind, rows in one.effects.items()} == {DOWN: [61], SymptomType.PACKET_LOSS: [3]}
+    renamed = replace(whole, modes=(TOGETHER_MODES[0],))
+    assert parts_apart([renamed]) == [renamed], "it is a verdict on something else now"
 
 
 @pytest.mark.parametrize(("kinds", "pieces"), [
     ([(DOWN, 0, [1, 3, 5, 7], 100.0), (FLAPPING, 0, [0, 2, 4, 6], 100.0)], 1),
     ([(DOWN, 0, range(4), 100.0), (FLAPPING, 0, range(10, 18), 100.0), (ERRORS, 0, range(12, 16), 100.0)], 2),
     ([(DOWN, 0, range(4), 100.0), (FLAPPING, 0, range(10, 14), 100.0), (ERRORS, 0, range(20, 24), 100.0)], 3),
+    ([(DOWN, 0, range(4), 100.0), (FLAPPING, 0, range(12), 100.0), (ERRORS, 0, range(8, 12), 100.0)], 1),
     ([(DOWN, 0, range(4), 100.0), (FLAPPING, 1, range(10, 18), 100.0)], 2),
 ])  # fmt: skip
 def test_parts_that_share_ports_are_one(
@@ -85,7 +102,7 @@ def test_other_verdicts_are_never_apart_nor_together() -> None:
         for mode in TOGETHER_MODES[:3] for kind in list(mode.q)[:1]
     ]  # fmt: skip
     verdicts = [*common, of_group("module down", 0, [2, 3]), of_group("leaf down", 1, range(4)), flaps(2, range(8, 12))]
-    assert parts_apart(verdicts, {}, of_hosts(8, 2)) == verdicts
+    assert parts_apart(verdicts) == verdicts
     assert parts_together(verdicts) == verdicts
 
 
@@ -98,45 +115,3 @@ def test_a_part_of_a_leaf_that_flaps_is_named_beside_a_bundle_that_has_cables_of
         domains.port.ids.update(leaves.domains.port.ids)
         found = causes.joined(leaves.apart(), leaves.observations, domains, lambda _kind, _rows: True, 115.0)
         assert {v.mode.word: sum(map(len, v.explained.values())) for v in parts_together(found)} == words
-
-
-@pytest.mark.parametrize(("flapping", "words"), [(1, ["common", "link"]), (0, ["common"])])
-def test_a_link_that_flaps_is_named_beside_links_that_went_down_when_it_fell(flapping: int, words: list[str]) -> None:
-    """It fell for the first time as they did, is a part of them for that moment, and falls again and again."""
-    domains, causes = of_hosts(32, 1), CommonCauses()
-    domains.port.ids["leaf"][:] = np.arange(32) // 8
-    rows = [0, 5, 11, 17, 23, 30]
-    (found,) = causes.joined(broken(rows), {}, domains, lambda _kind, _rows: True, 103.0)
-    assert found.explained[DOWN].tolist() == rows
-    *others, last = broken(rows)
-    if flapping:
-        last = replace(last, explained={DOWN: np.array([30]), FLAPPING: np.array([30])})
-    later = causes.joined([*others, last], {}, domains, lambda _kind, _rows: True, 140.0)
-    assert sorted(verdict.mode.word for verdict in later) == words
-
-
-@pytest.mark.parametrize(("leaves", "links", "shared", "dead"), [
-    (8, 32, True, True),
-    (8, 31, True, False),  # one of their links is up
-    (1, 4, True, False),  # it may be a part of that leaf, and their way to the server
-    (8, 32, False, False),  # these are all hosts of their leaves
-])  # fmt: skip
-def test_hosts_that_fell_silent_and_all_links_of_which_go_dark_are_dead(
-    leaves: int, links: int, shared: bool, dead: bool
-) -> None:
-    """Four hosts of 16 fall silent, and 20 s later their links are down, as a sweep of the switches shows."""
-    domains: RowDomains = of_hosts(16, leaves)
-    domains.port.ids["leaf"][:] = np.arange(16 * leaves) % leaves
-    if not shared:
-        domains.port.ids["leaf"][4 * leaves :] += leaves
-    silent, together = (
-        next(mode for mode in TOGETHER_MODES if mode.name == name) for name in ("hosts silent", "links down")
-    )
-    fell = FaultVerdict((silent,), 0, 0.99, 0.99, 50.0, {SILENT: np.arange(4)}, 100.0, {}, (), None)
-    dark = FaultVerdict((together,), 0, 0.99, 0.99, 50.0, {DOWN: np.arange(links)}, 120.0, {}, (), None)
-    found = with_dark_hosts([fell, dark], domains)
-    assert [verdict.mode.name for verdict in found] == (["hosts dead"] if dead else ["hosts silent", "links down"])
-    if dead:
-        assert found[0].effects[DOWN].tolist() == list(range(links))
-    beside = broken([15 * leaves])
-    assert len(with_dark_hosts([fell, dark, *beside], domains)) == len(found) + 1, "a link elsewhere is its own"
