@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,3 +116,23 @@ def test_a_part_of_a_leaf_that_flaps_is_named_beside_a_bundle_that_has_cables_of
         domains.port.ids.update(leaves.domains.port.ids)
         found = causes.joined(leaves.apart(), leaves.observations, domains, lambda _kind, _rows: True, 115.0)
         assert {v.mode.word: sum(map(len, v.explained.values())) for v in parts_together(found)} == words
+
+
+def test_a_part_that_flaps_has_a_message_beside_a_bundle_with_cables_of_its_leaf(world: Any) -> None:
+    """Through the engine: the bundle has cables of two leaves, and keeps all of them."""
+    w = world(hosts=64)
+    cut = [*((at, 0) for at in range(40, 44)), *((at, 1) for at in range(40, 43))]
+    bundle = {(f"host-{host:03d}", rail) for host, rail in cut}
+    w.break_links(bundle)
+    w.run(30)
+    part = {(f"host-{host:03d}", 0) for host in range(12)}
+    for _ in range(4):
+        w.break_links(part)
+        w.run(3)
+        w.mend(part)
+        w.run(12)
+    w.run(30)
+    assert sorted((i.component.partition("(")[0], i.members.bad) for i in w.firing("warning")) == [
+        ("common", 7), ("part", 12),
+    ]  # fmt: skip
+    assert {component.partition("(")[0] for _, component in w.told()} == {"common", "part"}
