@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.losses import PortHealth, unwell
+from fabricmon.engine.diagnosis.losses import PortHealth, PortWork, unwell
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.silence_rate import SilenceRate
 from fabricmon.model import Kind
@@ -223,7 +223,8 @@ class _Evidence:
         self.show(SymptomType.PACKET_LOSS, np.flatnonzero(lossy), SEEN)
         bad = ((lost >= LEAST) & (lost >= WEAK * sent)) | ~reached
         self.show(SymptomType.FLOW_LOSS, np.flatnonzero(bad), SEEN)
-        self.show(SymptomType.AGENT_SILENT, np.flatnonzero(self.dead), 1.0)
+        for host in np.flatnonzero(self.dead).tolist():  # agents send a heartbeat a second, and one may be lost
+            self.shown[SymptomType.AGENT_SILENT][host] = BEGIN + random.uniform(0, 2)
         for host in np.flatnonzero(self.silent & ~self.dead).tolist():
             self.shown[SymptomType.AGENT_SILENT][host] = BEGIN - random.uniform(0, 86400)
         for kind, share in STRAY.items():
@@ -240,10 +241,21 @@ class _Evidence:
         noise = facts[SymptomType.PACKET_LOSS].rows[ratio[facts[SymptomType.PACKET_LOSS].rows] == 0]
         of_el[noise] = np.where(waits[noise], 1e-7, 10 ** random.uniform(-5, -3, len(noise)))
         near = fabric.places.near if level == "L2" else np.zeros(0, np.int64)
-        sick, towards = unwell(facts, groups, fell, fell, BEGIN + 60), np.zeros(len(of_el), np.bool_)
-        unread = np.full(len(of_el), np.nan), np.full(len(near), np.nan)
-        ports = PortHealth(groups, sick, of_el, near, BEGIN + 60, towards, *unread)
+        sick = unwell(facts, groups, fell, fell, BEGIN + 60)
+        arrived = np.bincount(flows.target, np.where(reached, lost, 0), n) >= LEAST  # a receiver counts what is missing
+        towards = arrived & (random.random(n) < SEEN) & ~silent[layout.host_of]
+        unread = np.full(n, np.nan), np.full(len(near), np.nan)
+        ports = PortHealth(
+            groups, sick, of_el, near, BEGIN + 60, towards, *unread, fabric.places.rails(),
+            islands=fabric.places.islands(), counted=seen, transit=fabric.transit, work=self._work(),
+        )  # fmt: skip
         return Trial(facts, SilenceRate().leak(facts, np.empty(0, np.int64), BEGIN + 60), ports, truths)
+
+    def _work(self) -> PortWork:
+        """Those that carry traffic have done so for a day; which job it is of is not known."""
+        carries, n = self.fabric.carries, self.fabric.ports
+        newest, began = np.where(carries, BEGIN + 50, -np.inf), np.where(carries, BEGIN - 86400, np.nan)
+        return PortWork(newest, began, carries, np.full(n, -1, np.int32))
 
     def _facts(self, seen: NDArray[np.bool_], level: str) -> dict[SymptomType, Observation]:
         fabric, facts = self.fabric, {}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.domains.row_domains import RowDomains, power_of
+from fabricmon.engine.domains.transit import LeafCables, transit_of
 from fabricmon.model import ComponentId, Kind
 from fabricmon.sim import shapes
 from fabricmon.sim.flows import Flows
@@ -38,6 +39,7 @@ class Fabric:
     """A layout with its jobs' flows, and the groups of all rows as the engine has them.
 
     carries  bool[ports]: the port has flows
+    transit  cables between leaves, of a network without spines
     """
 
     name: str
@@ -46,6 +48,7 @@ class Fabric:
     places: RowDomains
     board: SymptomIndex
     carries: NDArray[np.bool_]
+    transit: LeafCables | None
 
     @property
     def ports(self) -> int:
@@ -81,7 +84,8 @@ def build(name: str, seed: int) -> Fabric:
     carries = np.zeros(layout.ports, np.bool_)
     carries[flows.source] = True
     ids = {Kind.PORT: [row[0] for row in rows], Kind.NODE: nodes, Kind.FLOW: [row[0] for row in sent]}
-    return Fabric(name, layout, flows, places, SymptomIndex(places, {}, ids), carries)
+    transit = transit_of(layout.graph, places)
+    return Fabric(name, layout, flows, places, SymptomIndex(places, {}, ids), carries, transit)
 
 
 def _busy_only(flows: Flows) -> None:

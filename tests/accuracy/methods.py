@@ -31,13 +31,14 @@ DOMAINS = {
 
 
 class Answer(NamedTuple):
-    """word, name: as an incident's component; others: its ambiguity group; tier: of a group of switches."""
+    """word, name: as an incident's component; others: its ambiguity group, or the parts of it that it lists as likely;
+    tiers: of groups of switches among these."""
 
     word: str
     name: str
     confidence: float = 1.0
     others: tuple[tuple[str, str], ...] = ()
-    tier: str = ""
+    tiers: frozenset[str] = frozenset()
 
 
 def noisy_or(fabric: Fabric, trial: Trial) -> list[Answer]:
@@ -48,11 +49,15 @@ def noisy_or(fabric: Fabric, trial: Trial) -> list[Answer]:
         if mode.kind == "agent_silent":
             continue  # a note, not a verdict on the fabric
         names = fabric.places.names
-        others = tuple((a.mode.word, names[a.mode.domain][a.group]) for a in verdict.rivals)
-        about = fabric.places.about(mode.domain, verdict.group)
-        tier = about.get("tier", "") if mode.domain in ("pod", "plane") else ""
-        answers.append(Answer(mode.word, names[mode.domain][verdict.group], verdict.confidence, others, tier))
+        others = tuple((a.mode.word, names[a.mode.domain][a.group]) for a in (*verdict.rivals, *verdict.within))
+        named = ((mode.domain, verdict.group), *((part.mode.domain, part.group) for part in verdict.within))
+        tiers = frozenset(_tier(fabric, *one) for one in named)
+        answers.append(Answer(mode.word, names[mode.domain][verdict.group], verdict.confidence, others, tiers))
     return answers
+
+
+def _tier(fabric: Fabric, domain: str, group: int) -> str:
+    return fabric.places.about(domain, group).get("tier", "") if domain in ("pod", "plane") else ""
 
 
 def set_cover(fabric: Fabric, trial: Trial) -> list[Answer]:
@@ -105,8 +110,8 @@ def _one_after_the_other(fabric: Fabric, trial: Trial, *, voting: bool) -> list[
                 break
         left -= parts[best]
         domain, group = best
-        about = fabric.places.about(domain, group).get("tier", "") if domain in ("pod", "plane") else ""
-        answers.append(Answer(domain, fabric.places.names[domain][group], 1.0, (), about))
+        tiers = frozenset((_tier(fabric, domain, group),))
+        answers.append(Answer(domain, fabric.places.names[domain][group], 1.0, (), tiers))
     return answers
 
 

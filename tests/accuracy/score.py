@@ -111,5 +111,6 @@ def _right(answer: Answer, truth: Truth, level: str, fabric: str) -> bool:
 def _tier(answer: Answer, truth: Truth) -> bool:
     """A cable's tier is also told by what is at its end (docs/methods.md#limits-of-localization: "its leaf, or its
     plane")."""
-    named = {(answer.word, answer.name), *answer.others}
-    return (bool(truth.tier) and answer.tier == truth.tier) or bool(named & truth.ends)
+    every = ((answer.word, answer.name), *answer.others)
+    named = {("leaf" if word == "uplinks" else word, name) for word, name in every}
+    return (bool(truth.tier) and truth.tier in answer.tiers) or bool(named & truth.ends)
