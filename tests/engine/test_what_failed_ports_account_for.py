@@ -17,12 +17,13 @@ FAULTS = (SymptomType.NIC_FAULT, SymptomType.LINK_ERRORS)
 
 def left_over(
     fault: SymptomType, *, worked: float = NOW, receivers: tuple[int, ...] = (), counted: bool = True,
-    loses: tuple[int, ...] = LOSSY, plane: int = 0,
+    loses: tuple[int, ...] = LOSSY, plane: int = 0, amounts: dict[int, float] | None = None, began: float = 60.0,
 ) -> list[int]:  # fmt: skip
     """Which of the lossy ports another one does not account for, whose adapter or cable failed before.
 
     worked  when it last carried traffic; receivers: ports to which packets are seen to be lost; counted: whether that
-    is read of the failed port; plane: of the receivers
+    is read of the failed port; plane: of the receivers; amounts: shares of packets that ports lose, instead of `loses`;
+    began: when the others began to lose packets, seconds after the fault
     """
     rows = np.arange(PORTS, dtype=np.int32)
     zero = np.zeros(PORTS, np.int32)
@@ -31,8 +32,11 @@ def left_over(
                      "network": zero})  # fmt: skip
     every, never = np.ones(PORTS, np.bool_), np.full(PORTS, np.nan)
     failed = Observation(groups, np.array([FAILED]), np.array([FAULT]), every)
-    lossy = Observation(groups, np.array(loses), np.full(len(loses), FAULT + 60.0), every)
-    ratio = np.where(np.isin(rows, loses), 0.01, np.nan)
+    lost = amounts or dict.fromkeys(loses, 0.01)
+    losing, ratio = np.array(sorted(lost)), np.full(PORTS, np.nan)
+    ratio[list(lost)] = list(lost.values())
+    onset = np.where(losing == FAILED, FAULT + 60.0, FAULT + began)
+    lossy = Observation(groups, losing, onset, every)
     newest = np.where(rows == FAILED, worked, NOW)
     ports = PortHealth(
         groups, unwell({fault: failed}, groups, never, never, NOW), ratio, np.empty(0, np.int64), NOW,
@@ -62,3 +66,19 @@ def test_what_arrives_elsewhere_is_not_lost_on_the_way_to_it(fault: SymptomType)
     assert left_over(fault, receivers=(RECEIVER,)) == list(LOSSY)
     assert left_over(fault, receivers=(RECEIVER,), counted=False) == []
     assert left_over(fault, receivers=(RECEIVER,), plane=1) == []  # of another plane
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, SymptomType.LINK_FLAPPING])
+def test_a_failed_port_that_loses_as_much_as_all_others_together_accounts_for_them(fault: SymptomType) -> None:
+    """Each packet that is lost on the way to or from it counts at a port of its plane, and half of them at itself."""
+    peers = tuple(range(100, 112))
+    assert left_over(fault, amounts={FAILED: 0.012} | dict.fromkeys(peers, 0.001)) == []
+
+
+def test_a_link_that_flaps_does_not_account_for_what_others_lose_and_it_does_not() -> None:
+    flaps, peers = SymptomType.LINK_FLAPPING, tuple(range(100, 112))
+    for own in ({}, {FAILED: 1e-7}, {FAILED: 0.001}, {FAILED: 0.7}):  # nothing, timeouts alone, too little, it stalls
+        assert left_over(flaps, amounts=own | dict.fromkeys(peers, 0.001)) == list(peers)
+    assert left_over(flaps, amounts={FAILED: 0.012} | dict.fromkeys(peers, 0.001), began=-60.0) == list(peers)
+    many = tuple(range(100, 150))  # more than it has peers
+    assert left_over(flaps, amounts={FAILED: 0.06} | dict.fromkeys(many, 0.001)) == list(many)

@@ -120,6 +120,14 @@ def test_a_host_that_stopped_to_answer_at_that_time_may_be_the_dead_one() -> Non
     assert shown(ALL, away=(FELL - 200.0,)) == [SILENT]
 
 
+@pytest.mark.parametrize(("earlier", "found"), [(70.0, [SILENT]), (45.0, [])])
+def test_losses_that_began_too_late_for_another_silent_host_are_towards_this_one(
+    earlier: float, found: list[int]
+) -> None:
+    """Peers of a host that dies lose packets within a minute (docs/methods.md#missing-agents)."""
+    assert shown(ALL, silent={SILENT: FELL, LATE: FELL - earlier}) == found
+
+
 def test_a_dead_host_stays_so_until_another_is_known_to_have_fallen_silent_then() -> None:
     dead = DeadHosts()
     assert shown(ALL, dead=dead) == [SILENT]

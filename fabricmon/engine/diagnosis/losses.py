@@ -17,7 +17,7 @@ from fabricmon.engine.diagnosis.gray import WEAK, gray
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.failed_leaves import failed_leaves
-from fabricmon.engine.domains.groups import Floats, Groups, Ids, Ints, Mask
+from fabricmon.engine.domains.groups import Floats, Groups, Ids, Ints, Mask, mask_of, planes_of
 from fabricmon.engine.domains.transit import LeafCables
 from fabricmon.fleet.losses import IDLE
 
@@ -206,12 +206,6 @@ NEAR = 60.0
 (docs/methods.md#agent-silent), a loss after two windows of 10 s or two readings of 30 s."""
 
 
-def mask_of(rows: Ints, n: int) -> Mask:
-    found = np.zeros(n, np.bool_)
-    found[rows] = True
-    return found
-
-
 def _without(observation: Observation, gone: Mask) -> Observation:
     keep = ~gone[observation.rows]
     return Observation(observation.groups, observation.rows[keep], observation.onset[keep], observation.known & ~gone)
@@ -290,7 +284,7 @@ def set_ports_aside(
     """Ports that lose because a peer failed. Peers are unknown: in the plane of `k` failed ports up to
     2 x PEERS x k others are accounted for, if they did not begin before, and lose as peers of such ports do."""
     found, state = list(hard), ports.unwell
-    plane = _planes(ports.groups, ports.islands)
+    plane = planes_of(ports.groups, ports.islands)
     gone = np.zeros(len(lossy.known), np.bool_)
     read = np.where(np.isfinite(ports.read), ports.read, ports.now)
     own = state.sick(read)
@@ -312,11 +306,27 @@ def set_ports_aside(
             if len(here) and len(at) and len(at) <= SLACK * 2 * PEERS * len(here) + 1:
                 gone[lossy.rows[at]] = True
                 _blame(found, lossy.rows[at], plane, number)
-    mine = lossy.rows[own[lossy.rows]]
-    gone[mine] = True
-    for number in np.unique(plane[mine]).tolist():
-        _blame(found, mine[plane[mine] == number], plane, number)
+    mine, began = own[lossy.rows], np.full(len(read), np.inf)
+    began[lossy.rows] = lossy.onset
+    for number in np.unique(plane[lossy.rows[mine]]).tolist():
+        here = plane[lossy.rows] == number
+        failed, others = lossy.rows[here & mine], lossy.rows[here & ~mine & ~gone[lossy.rows] & ~waiting]
+        others = others[began[others] >= began[failed].min() - BEFORE]
+        gone[failed] = True
+        if _lose_as_much(ports, failed, others):
+            gone[others] = True
+            failed = np.union1d(failed, others)
+        _blame(found, failed, plane, number)
     return found, _without(lossy, gone)
+
+
+def _lose_as_much(ports: PortHealth, failed: Ints, others: Ints) -> bool:
+    """Whether ports that fail lose a part of what they send, and about as much as others do together: of each packet
+    that is lost on its way to or from them one of them is at an end."""
+    failed = failed[~waits(ports.ratio[failed])]
+    lost = ports.ratio if ports.lost is None else ports.lost
+    few = len(others) <= SLACK * 2 * PEERS * len(failed)
+    return few and float(np.nansum(lost[others])) <= SLACK * float(np.nansum(lost[failed]))
 
 
 def _may_be_sent_to(ports: PortHealth, since: Floats, lossy: Observation, plane: Ints) -> Mask:
@@ -371,15 +381,6 @@ def _blame(verdicts: list[FaultVerdict], rows: Ints, plane: Ints, number: int) -
                 verdict, effects={**verdict.effects, SymptomType.PACKET_LOSS: np.union1d(before, rows)}
             )
             return
-
-
-def _planes(groups: Groups, islands: Ids | None) -> Ints:
-    """A number for each part of the fabric within which losses of one fault stay: plane, else a leaf that is joined to
-    no other, else network, else -1."""
-    plane, network = groups.ids["plane"], groups.ids["network"]
-    first = int(plane.max(initial=-1)) + 1
-    found = np.where(plane >= 0, plane, np.where(network >= 0, first + network, -1)).astype(np.int64)
-    return found if islands is None else np.where(islands >= 0, found.max(initial=-1) + 1 + islands, found)
 
 
 def _ends(ports: PortHealth, picked: Mask) -> Mask:

@@ -14,14 +14,13 @@ from fabricmon.engine.diagnosis.losses import (
     NEAR,
     SLACK,
     PortHealth,
-    mask_of,
     set_ports_aside,
     through_sick,
     waits,
 )
 from fabricmon.engine.diagnosis.moments import UNHEARD
 from fabricmon.engine.diagnosis.observation import Observation, Observations
-from fabricmon.engine.domains.groups import Floats, Ints, Mask
+from fabricmon.engine.domains.groups import Floats, Ints, Mask, mask_of
 
 NONE_AWAY: Floats = np.empty(0)
 
@@ -125,19 +124,27 @@ def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHeal
     for row, onset in zip(silent.rows.tolist(), silent.onset.tolist(), strict=True):
         if known[row] or (np.abs(away - onset) <= BEFORE + NEAR).any():
             continue
-        together = silent.rows[np.abs(silent.onset - onset) <= BEFORE + NEAR]
-        near = rows[(began >= onset - BEFORE) & (began <= onset + NEAR)]
-        near = near[may_send(ports, near, int(hosts[row]), onset)]
+        near = np.flatnonzero((began >= onset - BEFORE) & (began <= onset + NEAR))
+        near = near[may_send(ports, rows[near], int(hosts[row]), onset)]
+        together, near = silent.rows[_may_be_lost_to(silent.onset, began[near])], rows[near]
         others = np.setdiff1d(lossy.groups.ids["host"][near], hosts[together])
         most = SLACK * 2 * PEERS * _ports_of(lossy, hosts[together])
-        enough = len(others) >= 2 and len(near) <= most and on_its_rails(ports, near, int(hosts[row]), onset)
+        enough = len(others) >= WITNESSES and len(near) <= most and on_its_rails(ports, near, int(hosts[row]), onset)
         if enough and _foremost(row, together, silent, size):
             found.append(row)
     return np.array(found, np.int64)
 
 
+def _may_be_lost_to(silent: Floats, began: Floats) -> Mask:
+    """Hosts that fell silent when two of some losses, as many as it takes, may have begun because of them."""
+    of_each = (began >= silent[:, None] - BEFORE) & (began <= silent[:, None] + NEAR)
+    return np.asarray(np.count_nonzero(of_each, axis=1) >= WITNESSES)
+
+
 FLOWS_SHARE = 0.5
 """Share of the flows towards a host that must be lossy, where they are known (design choice)."""
+WITNESSES = 2
+"""Losses of other ports by which a host is dead: one may be of anything."""
 RAILS_SHARE = 0.5
 """Share of the rails that a host worked on from which losses are towards it (design choice): all its adapters stop to
 answer at once, while a fault of the network, or of one adapter, is on one rail."""

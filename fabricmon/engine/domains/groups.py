@@ -37,3 +37,18 @@ class Groups:
 
     def __contains__(self, domain: str) -> bool:
         return domain in self.ids or domain in self.many
+
+
+def mask_of(rows: Ints, n: int) -> Mask:
+    found = np.zeros(n, np.bool_)
+    found[rows] = True
+    return found
+
+
+def planes_of(groups: Groups, islands: Ids | None) -> Ints:
+    """A number for each part of the fabric within which losses of one fault stay: plane, else a leaf that is joined to
+    no other, else network, else -1."""
+    plane, network = groups.ids["plane"], groups.ids["network"]
+    first = int(plane.max(initial=-1)) + 1
+    found = np.where(plane >= 0, plane, np.where(network >= 0, first + network, -1)).astype(np.int64)
+    return found if islands is None else np.where(islands >= 0, found.max(initial=-1) + 1 + islands, found)
