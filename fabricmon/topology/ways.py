@@ -16,8 +16,10 @@ from fabricmon.topology.groups import Ints
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-MOST_SWITCHES = 600
-"""Switches up to which ways are known: their number grows with the square (design choice)."""
+MOST_SWITCHES = 2500
+"""Switches up to which ways are known: they take 10 bytes a pair, 62 MB of so many (design choice)."""
+CHUNK = 64
+"""Switches whose ways are searched at once."""
 NO_WAY = 10_000
 """Hops between switches that nothing joins."""
 
@@ -38,18 +40,27 @@ class Ways:
     hops: NDArray[np.int16]
     many: Floats
 
-    def passed(self, sources: Ints, targets: Ints) -> tuple[Mask, Mask]:
-        """bool[cables, sources], bool[cables, targets]: whether a cable is on a shortest way from each source to any of
-        the targets, and to each target from any of the sources."""
-        out = np.zeros((len(self.near), len(sources)), np.bool_)
-        into = np.zeros((len(self.near), len(targets)), np.bool_)
-        beyond = [self.hops[end][:, targets] + 1 for end in (self.far, self.near)]
+    def through(self, sources: Ints, targets: Ints) -> tuple[Mask, Mask]:
+        """bool[switches, sources], bool[switches, targets]: whether a switch is on a shortest way from each source to
+        any of the targets, and to each target from any of the sources; both ends of a way are on it."""
+        return self._on_ways(np.arange(len(self.hops)), np.arange(len(self.hops)), 0, sources, targets)
+
+    def passed(self, cables: Ints, sources: Ints, targets: Ints) -> tuple[Mask, Mask]:
+        """The same of some cables: bool[cables, sources], bool[cables, targets]."""
+        near, far = self.near[cables], self.far[cables]
+        there, back = (self._on_ways(*ends, 1, sources, targets) for ends in ((near, far), (far, near)))
+        return there[0] | back[0], there[1] | back[1]
+
+    def _on_ways(self, first: Ints, last: Ints, between: int, sources: Ints, targets: Ints) -> tuple[Mask, Mask]:
+        """Of parts that a way enters at one switch and leaves at another, so many hops later."""
+        out = np.zeros((len(first), len(sources)), np.bool_)
+        into = np.zeros((len(first), len(targets)), np.bool_)
+        rest = self.hops[last][:, targets] + between
         for at, source in enumerate(sources.tolist()):
             direct = self.hops[source, targets]
-            for first, rest in zip((self.near, self.far), beyond, strict=True):
-                found = (self.hops[source, first][:, None] + rest == direct) & (direct < NO_WAY)
-                out[:, at] |= found.any(axis=1)
-                into |= found
+            found = (self.hops[source, first][:, None] + rest == direct) & (direct < NO_WAY)
+            out[:, at] = found.any(axis=1)
+            into |= found
         return out, into
 
     def share(self, cable: int, ends: Ints) -> Floats:
@@ -60,6 +71,13 @@ class Ways:
         length = self.hops[ends, near][:, None] + 1 + self.hops[far, ends][None, :]
         ways = self.many[ends, near][:, None] * self.many[far, ends][None, :]
         return np.where((length == direct) & (direct < NO_WAY), ways / np.maximum(many, 1.0), 0.0)
+
+    def share_through(self, switch: int, ends: Ints) -> Floats:
+        """The same of a switch on them, that at either end included; both ways alike."""
+        direct, many = self.hops[np.ix_(ends, ends)], self.many[np.ix_(ends, ends)]
+        hops, ways = self.hops[ends, switch], self.many[ends, switch]
+        found = (hops[:, None] + hops[None, :] == direct) & (direct < NO_WAY)
+        return np.where(found, np.outer(ways, ways) / np.maximum(many, 1.0), 0.0)
 
 
 @once
@@ -76,17 +94,20 @@ def ways_of(graph: Graph) -> Ways | None:
 
 
 def _shortest(near: Ints, far: Ints, size: int) -> tuple[NDArray[np.int16], Floats]:
-    """Length and number of the shortest ways between all switches."""
-    joined = np.zeros((size, size))
-    np.add.at(joined, (near, far), 1.0)
-    np.add.at(joined, (far, near), 1.0)
+    """Length and number of the shortest ways between all switches: breadth first, from CHUNK switches at a time."""
+    start, end = np.concatenate([near, far]), np.concatenate([far, near])
+    order = np.argsort(end, kind="stable")
+    start, ends, first = start[order], *np.unique(end[order], return_index=True)
     hops, many = np.full((size, size), NO_WAY, np.int16), np.eye(size)
     np.fill_diagonal(hops, 0)
-    front, length = np.eye(size), 0
-    while front.any():
-        length += 1
-        reached = front @ joined
-        front = np.where((reached > 0) & (hops == NO_WAY), reached, 0.0)
-        hops[front > 0] = length
-        many += front
+    for chunk in range(0, size, CHUNK):
+        mine, front = slice(chunk, chunk + CHUNK), many[chunk : chunk + CHUNK].copy()
+        length = 0
+        while front.any():
+            length += 1
+            reached = np.zeros_like(front)
+            reached[:, ends] = np.add.reduceat(front[:, start], first, axis=1)
+            front = np.where((reached > 0) & (hops[mine] == NO_WAY), reached, 0.0)
+            hops[mine][front > 0] = length
+            many[mine] += front
     return hops, many

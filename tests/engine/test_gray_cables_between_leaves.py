@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import exp
 
 import numpy as np
 import pytest
@@ -40,12 +41,15 @@ class Flows:
     through: Floats
 
 
-def flows(ways: Ways, seed: int, peers: int = PEERS) -> Flows:
-    """Each port sends to some others; each flow takes one of the shortest ways."""
+def flows(ways: Ways, seed: int, peers: int = PEERS, jobs: int = 1) -> Flows:
+    """Each port sends to some others of its job; each flow takes one of the shortest ways. Jobs are on switches in the
+    order of these."""
     rng = np.random.default_rng(seed)
     n = len(ways.place) * HOSTS
     source = np.repeat(np.arange(n), peers)
-    target = rng.integers(0, n, len(source))
+    size = -(-n // jobs)
+    first = source // size * size
+    target = first + rng.integers(0, size, len(source)) % (np.minimum(first + size, n) - first)
     through = np.zeros((len(source), len(ways.near)))
     for flow, (here, end) in enumerate(zip((source // HOSTS).tolist(), (target // HOSTS).tolist(), strict=True)):
         at = here
@@ -58,8 +62,9 @@ def flows(ways: Ways, seed: int, peers: int = PEERS) -> Flows:
     return Flows(source.tolist(), target.tolist(), through)
 
 
-def verdicts(ways: Ways, traffic: Flows, lossy: Floats) -> list[FaultVerdict]:
-    """What is found where flows lose shares of their packets, for minutes; cable c is link number 1000 + c."""
+def verdicts(ways: Ways, traffic: Flows, lossy: Floats, idle: tuple[int, ...] = ()) -> list[FaultVerdict]:
+    """What is found where flows lose shares of their packets, for minutes; cable c is link number 1000 + c. `idle`:
+    switches whose ports carry nothing."""
     n = len(ways.place) * HOSTS
     rows = np.arange(n, dtype=np.int32)
     zero = np.zeros(n, np.int32)
@@ -70,7 +75,9 @@ def verdicts(ways: Ways, traffic: Flows, lossy: Floats) -> list[FaultVerdict]:
     some = np.flatnonzero(ratio > 0)
     observation = Observation(groups, some, np.zeros(len(some)), np.ones(n, np.bool_))
     transit = LeafCables(ways, np.arange(len(ways.place)), 1000 + np.arange(len(ways.near)))
-    return gray(observation, np.where(ratio > 0, ratio, np.nan), towards, read=np.full(n, 600.0), transit=transit)
+    works = ~np.isin(rows // HOSTS, idle)
+    lost = np.where(ratio > 0, ratio, np.nan)
+    return gray(observation, lost, towards, read=np.full(n, 600.0), transit=transit, works=works)
 
 
 def named(verdict: FaultVerdict) -> set[int]:
@@ -89,6 +96,48 @@ def test_the_cable_that_all_lossy_flows_go_through_is_named(name: str, share: fl
             wrong += found.confidence >= 0.9 and max(named(found), default=-1) >= 0 and cable not in named(found)
     assert right >= share * len(cables)
     assert not wrong
+
+
+@pytest.mark.parametrize("jobs", [2, 3, 5])
+@pytest.mark.parametrize("name", FABRICS)
+def test_of_cables_that_all_flows_of_a_job_go_through_none_is_sure(name: str, jobs: int) -> None:
+    """Jobs on parts of a network send through few cables, so that several of them have all lossy flows in common."""
+    ways, sure, right = of(FABRICS[name]), 0, 0
+    for cable in range(0, len(ways.near), 3):
+        traffic = flows(ways, cable, jobs=jobs)
+        for found in verdicts(ways, traffic, LOSS * traffic.through[:, cable]):
+            if found.confidence >= 0.9 and found.domain == "link":
+                sure, right = sure + 1, right + (cable in named(found))
+    assert right >= 0.9 * sure
+
+
+def sure_cables(idle: bool, jobs: int = 3) -> tuple[float, float]:
+    """Of how many gray cables, and of how many gray switches, a cable is named surely: the right one, and any. The
+    ports of those switches lose what they send as well, or carry nothing."""
+    ways = of(FABRICS["dragonfly"])
+    ends, right, wrong = np.arange(0, len(ways.near), 3), 0, 0
+    for cable in ends.tolist():
+        traffic = flows(ways, cable, jobs=jobs)
+        for found in verdicts(ways, traffic, LOSS * traffic.through[:, cable]):
+            right += found.confidence >= 0.9 and cable in named(found)
+    for switch in range(len(ways.place)):
+        traffic = flows(ways, switch, jobs=jobs)
+        source, target = (np.array(end) // HOSTS for end in (traffic.source, traffic.target))
+        own = (source == switch) | (target == switch)
+        on_it = traffic.through[:, (ways.near == switch) | (ways.far == switch)].any(axis=1)
+        lossy = LOSS * (on_it & ~own if idle else on_it | own)
+        for found in verdicts(ways, traffic, lossy, (switch,) if idle else ()):
+            wrong += found.confidence >= 0.9 and found.domain == "link"
+            assert not (found.confidence >= 0.9 and found.domain == "leaf" and found.group != switch)
+    return right / len(ends), wrong / len(ways.place)
+
+
+def test_a_sure_cable_is_none_of_the_switches_at_its_ends() -> None:
+    """By their priors a given cable loses packets as often as exp(1.2) given switches do; those of three switches in
+    ten are taken as idle."""
+    (right, busy), (_, idle) = sure_cables(idle=False), sure_cables(idle=True)
+    wrong = 0.7 * busy + 0.3 * idle
+    assert wrong <= 0.1 * (wrong + exp(9.2 - 8.0) * right)
 
 
 @pytest.mark.parametrize("name", FABRICS)
@@ -133,4 +182,17 @@ def test_ways_are_those_of_the_fabric() -> None:
             leaves = sum(share[switch] for cable, share in enumerate(shares) if ways.near[cable] == switch)
             leaves = leaves + sum(share.T[switch] for cable, share in enumerate(shares) if ways.far[cable] == switch)
             assert np.delete(leaves, switch) == pytest.approx(1.0)
+            around = ways.share_through(switch, every)
+            assert (around[switch] == 1.0).all()
+            assert (around[:, switch] == 1.0).all()
+            assert np.delete(np.delete(around, switch, 0), switch, 1).max() <= 1.0
         assert (ways.hops[ways.near, ways.far] == 1).all()
+
+
+def test_more_ways_than_a_network_has_switches_are_counted() -> None:
+    """Between opposite corners of a cube of n hops each way there are (3n)! / n!^3 shortest ways."""
+    ways = of(torus3d(4, 4, 4, 1, closed=False))
+    assert ways.hops.max() == 9
+    assert ways.many.max() == 1680
+    assert (ways.hops == ways.hops.T).all()
+    assert (ways.many == ways.many.T).all()

@@ -43,7 +43,7 @@ SURE = 0.9  # docs/methods.md#confidence
 
 def gray(
     lossy: Observation, ratio: Floats, towards: Mask, rails: Ids | None = None, islands: Ids | None = None,
-    read: Floats | None = None, transit: LeafCables | None = None,
+    read: Floats | None = None, transit: LeafCables | None = None, works: Mask | None = None,
 ) -> list[FaultVerdict]:  # fmt: skip
     """At most one verdict for each network and leaf that is joined to no other, or for all ports where no map shows
     one; another one for rails that have nothing to do with a lossy port.
@@ -55,8 +55,10 @@ def gray(
     islands  per row the leaf that all its packets stay below, -1 none
     read     per row wall time of the newest window of its losses, NaN unknown
     transit  cables between leaves
+    works    rows that are known to be at work
     """
     every = replace(_in_place(lossy, ratio, towards, rails, read), transit=transit)
+    every = every if works is None else replace(every, works=works)
     bad, ids = every.shows, every.ids
     first = int(ids["network"].max(initial=-1)) + 1  # islands are numbered after the networks
     apart = ids["network"] if islands is None else np.where(islands >= 0, first + islands, ids["network"])
@@ -92,7 +94,7 @@ def _in_place(
     return PortsInPlace(
         np.arange(len(bad)), bad, ratio, ids, np.bincount(ids["leaf"] + 1)[1:], towards[: len(bad)],
         np.full(len(bad), -1, np.int32) if rails is None else rails, _false(lossy, bad), False, _lasting(lossy, read),
-        np.ones(len(bad), np.bool_),
+        np.ones(len(bad), np.bool_), np.zeros(len(bad), np.bool_),
     )  # fmt: skip
 
 
@@ -141,7 +143,7 @@ def _part(every: PortsInPlace, rows: Ints, island: bool) -> PortsInPlace:
         every, rows=rows, shows=shows, ratio=every.ratio[rows],
         ids={domain: of[rows] for domain, of in every.ids.items()}, towards=every.towards[rows],
         rails=every.rails[rows], island=island, lasts=every.lasts[rows], mapped=every.mapped[rows],
-        strong_beyond=island and bool((every.ratio[beyond] >= STRONG).any()),
+        works=every.works[rows], strong_beyond=island and bool((every.ratio[beyond] >= STRONG).any()),
     )  # fmt: skip
 
 

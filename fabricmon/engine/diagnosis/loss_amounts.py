@@ -50,6 +50,14 @@ def are_alike(ratio: Floats) -> bool:
     return bool(low >= ALIKE * high)
 
 
+def may_lose_all(ratio: Floats, inside: Mask, outside: Mask) -> bool:
+    """Whether all that some ports send may be lost to the same degree: they lose alike, and no other loses more."""
+    if not inside.any():
+        return True
+    far = float(np.quantile(ratio[outside], ELSEWHERE)) if outside.any() else 0.0
+    return are_alike(ratio[inside]) and float(np.median(ratio[inside])) >= ALIKE * far
+
+
 def most_alike(ratio: Floats, inside: Mask) -> Mask:
     """Ports of a part of a leaf that send all through that part and so lose alike, within ALIKE of the median of those
     inside; none where these are less than half, as others send only some of their packets there."""

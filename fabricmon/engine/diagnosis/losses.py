@@ -136,7 +136,8 @@ def place_losses(
                 soft[at] = replace(verdict, effects={SymptomType.PACKET_LOSS: rows}) if len(rows) else verdict
                 left = _without(left, mine)
         if len(left.rows) and np.count_nonzero(covered[left.rows]) < COVER * len(left.rows):
-            found = gray(left, ports.ratio, ports.towards, ports.rails, ports.islands, ports.read, ports.transit)
+            works = None if ports.work is None else ports.work.newest >= ports.now - NEAR
+            found = gray(left, ports.ratio, ports.towards, ports.rails, ports.islands, ports.read, ports.transit, works)
             soft += [v for v in found if v.confidence >= SUSPECT]
     return verdicts, soft
 

@@ -20,12 +20,13 @@ from fabricmon.engine.diagnosis.loss_amounts import (
     STANDS_OUT,
     are_alike,
     contrast,
+    may_lose_all,
     most_alike,
     of_all_ports,
     of_half,
     single_peers,
 )
-from fabricmon.engine.diagnosis.rails_of_losses import on_a_cable, on_one_rail, shared, spread
+from fabricmon.engine.diagnosis.rails_of_losses import in_common, mixed, on_one_rail, shared, spread
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 from fabricmon.engine.domains.transit import LeafCables
 
@@ -84,6 +85,7 @@ TO_ITS_PORT = next(mode for mode in GRAY_MODES if mode.name == "link losing pack
 """A link of which only the port's peers lose packets: one way, the other end of what `link losing packets` is."""
 
 BETWEEN_LEAVES = next(mode for mode in GRAY_MODES if mode.name == "cable between leaves losing packets")
+OF_A_LEAF = next(mode for mode in GRAY_MODES if mode.name == "leaf losing packets")
 
 
 @dataclass(slots=True)
@@ -102,8 +104,8 @@ class PortsInPlace:
     """The observed ports of one network: PORT rows, whether they lose, how much, and their groups; of every leaf how
     many ports it has, observed or not; to which of the ports packets were lost; their rails; the share of all ports
     that may be found lossy by error; whether the network is one leaf, through which all their packets go; which ports
-    have lost packets for long; which ports are in the map; whether any on another such leaf has a strong loss; and the
-    cables between leaves, where no switch is above these."""
+    have lost packets for long; which ports are in the map; which are known to be at work; whether any on another such
+    leaf has a strong loss; and the cables between leaves, where no switch is above these."""
 
     rows: Ints
     shows: Mask
@@ -116,6 +118,7 @@ class PortsInPlace:
     island: bool
     lasts: Mask
     mapped: Mask
+    works: Mask
     strong_beyond: bool = False
     transit: LeafCables | None = None
 
@@ -134,7 +137,9 @@ def lossy_parts(here: PortsInPlace) -> list[LossyPart]:
 
 
 def _between_leaves(here: PortsInPlace) -> list[LossyPart]:
-    """Cables between leaves, where no switch is above these."""
+    """Cables between leaves that all lossy flows may go through, where no switch is above these, and such leaves. Who
+    sends to whom is not known, so that nothing separates them but their priors, and the ports of a leaf that are well;
+    of a leaf its own ports are explained, as it may be that of all of them."""
     shows = here.shows & here.mapped & ~(here.ratio >= NO_PEER)
     leaf, every = here.ids["leaf"], here.mapped & (here.ids["leaf"] >= 0)
     got, count, size = _receivers(here, every, shows), int(shows.sum()), int(here.mapped.sum())
@@ -146,10 +151,18 @@ def _between_leaves(here: PortsInPlace) -> list[LossyPart]:
     most = max(again + _surprise(count, size, min(NOMINAL, here.false)), sure)
     if count == 1 and got.sum() == 1:  # a flow does not separate the cables that it goes through
         most = min(most, _of_one_port(here, shows, shows, size))
-    return [
-        LossyPart(mode, group, max(surprise, sure) + min(where, most) - mode.cost, here.rows[shows])
-        for group, where in on_a_cable(cables, leaf, every, shows & every, got)
-    ]
+    found: list[LossyPart] = []
+    common = [one for one in in_common(cables, leaf, every, shows & every, got) if one.domain == "link"
+              or may_lose_all(here.ratio, shows & (leaf == one.group), shows & (leaf != one.group))]  # fmt: skip
+    for one, where in zip(common, mixed([one.where for one in common]), strict=True):
+        score = max(surprise, sure) + min(where, most)
+        if one.domain == "link":
+            found.append(LossyPart(mode, one.group, score - mode.cost, here.rows[shows]))
+        else:
+            mine = every & (leaf == one.group)
+            well = int((mine & here.works & ~shows & ~got).sum()) * log(1.0 - ALL)
+            found.append(LossyPart(OF_A_LEAF, one.group, score + well - OF_A_LEAF.cost, here.rows[mine & shows]))
+    return found
 
 
 def _cables(here: PortsInPlace) -> LeafCables | None:

@@ -7,7 +7,8 @@ those of the ports of a leaf that has one rail, are on its rail; what carries al
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, lgamma, log
+from math import exp, inf, lgamma, log
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,13 @@ SPREAD = 10.0
 """How evenly lossy ports are spread over parts that have nothing to do with the fault (concentration of a Dirichlet
 distribution). Jobs clump: their hosts are neighbours and talk with one another."""
 PASSING = 0.9
-"""Share of the leaves at either end of lossy flows from which ways to leaves at the other end have a cable, from which
-it is compared."""
+"""Share of the leaves at either end of lossy flows from which ways to leaves at the other end have a part, from which
+it is what they have in common."""
+COMPARED = 16_000_000
+"""Pairs of leaves, each for each part that lossy flows have in common, up to which parts are compared: what half a
+second suffices for (design choice). These are 2 parts in the largest network, and 16 in one of 1,000 leaves."""
+ALL_TO_ALL = 2 / 3
+"""Probability that ports send to others all over a network alike, and not jobs within parts of it (design choice)."""
 STRAY = 0.02
 """Probability that a lossy port, or one to which packets are lost, is of something else than the cable."""
 WAYS = tuple(0.05 + 0.1 * step for step in range(10))
@@ -70,31 +76,64 @@ def shared(counts: Sequence[int], shares: Sequence[float], even: float = SPREAD)
     return each + lgamma(even) - lgamma(even + sum(counts))
 
 
-def on_a_cable(
-    transit: LeafCables, leaf: Ids, every: Mask, senders: Mask, receivers: Mask
-) -> list[tuple[int, float]]:
-    """Cables between leaves that may lose the packets: number of the link, and nats by which the leaves of the ports
-    that send and receive them are likelier by it than by any part (docs/methods.md#cables-of-direct-networks).
+class InCommon(NamedTuple):
+    """What all lossy flows between leaves may go through: a link or a leaf, its number, and the nats by which the
+    leaves of the ports that send and receive them are likelier by it than by any part, if all ports send to all alike;
+    -inf where that is not known."""
+
+    domain: str
+    group: int
+    where: float
+
+
+def in_common(transit: LeafCables, leaf: Ids, every: Mask, senders: Mask, receivers: Mask) -> list[InCommon]:
+    """Docs: docs/methods.md#cables-of-direct-networks.
 
     leaf   per row its leaf; every: the ports of the network
     """
     leaves, size = np.unique(leaf[every & (transit.switch[leaf] >= 0)], return_counts=True)
-    switch = transit.switch[leaves]
+    switch, ways = transit.switch[leaves], transit.ways
     counts = [np.bincount(np.searchsorted(leaves, leaf[end & np.isin(leaf, leaves)]), minlength=len(leaves))
               for end in (senders, receivers)]  # fmt: skip
-    out, into = (np.flatnonzero(count) for count in counts)
+    out, into = (switch[np.flatnonzero(count)] for count in counts)
     if not len(out) or not len(into):
         return []
-    fits = np.all([end.mean(axis=1) >= PASSING for end in transit.ways.passed(switch[out], switch[into])], axis=0)
-    flat = size / size.sum()
-    usual = sum(shared(count.tolist(), flat.tolist()) for count in counts)
-    found: list[tuple[int, float]] = []
-    for cable in np.flatnonzero(fits).tolist():
-        flows = transit.ways.share(cable, switch) * np.outer(size, size)
-        if flows.sum() > 0.0:
-            ends = [STRAY * flat + (1.0 - STRAY) * flows.sum(axis=axis) / flows.sum() for axis in (1, 0)]
-            found.append((int(transit.link[cable]), _through(counts, ends) - usual))
+    passed = _most(ways.through(out, into))
+    within = np.flatnonzero(passed[ways.near] & passed[ways.far])  # what goes through a cable goes through its ends
+    cables = within[_most(ways.passed(within, out, into))]
+    around = np.flatnonzero(passed[transit.switch] & (transit.switch >= 0))  # also leaves of which no port is observed
+    most = COMPARED // len(switch) ** 2
+    found: list[InCommon] = []
+    for domain, groups, parts, share in (
+        ("link", transit.link[cables], cables, ways.share), ("leaf", around, transit.switch[around], ways.share_through)
+    ):  # fmt: skip
+        for group, part in zip(groups.tolist(), parts.tolist(), strict=True):
+            where = _like_usual(counts, share(part, switch), size) if len(found) < most else -inf
+            found.append(InCommon(domain, group, where))
     return found
+
+
+def _like_usual(counts: Sequence[Ints], share: Floats, size: Ints) -> float:
+    """Nats for a part of which a share of the flows between leaves goes through it, if all ports sent to all alike."""
+    flat, flows = size / size.sum(), share * np.outer(size, size)
+    if flows.sum() <= 0.0:
+        return -inf
+    ends = [STRAY * flat + (1.0 - STRAY) * flows.sum(axis=axis) / flows.sum() for axis in (1, 0)]
+    return _through(counts, ends) - sum(shared(count.tolist(), flat.tolist()) for count in counts)
+
+
+def mixed(where: Sequence[float]) -> list[float]:
+    """Such nats if all ports may send to all alike, or some to some: then all parts are as likely as each other, as
+    they are where not all of them are known."""
+    top = max(where, default=0.0)
+    each = [exp(one - top) for one in where]
+    known = [one for one, nats in zip(each, where, strict=True) if nats > -inf]
+    mean, usual = sum(known) / max(1, len(known)), ALL_TO_ALL if len(known) == len(each) else 0.0
+    return [top + log(usual * one + (1.0 - usual) * mean) for one in each]
+
+
+def _most(passed: tuple[Mask, Mask]) -> Mask:
+    return np.asarray(np.all([end.mean(axis=1) >= PASSING for end in passed], axis=0))
 
 
 def _through(counts: Sequence[Ints], ends: Sequence[Floats]) -> float:
