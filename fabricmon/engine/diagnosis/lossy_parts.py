@@ -152,8 +152,10 @@ def _between_leaves(here: PortsInPlace) -> list[LossyPart]:
     if count == 1 and got.sum() == 1:  # a flow does not separate the cables that it goes through
         most = min(most, _of_one_port(here, shows, shows, size))
     found: list[LossyPart] = []
-    common = [one for one in in_common(cables, leaf, every, shows & every, got) if one.domain == "link"
-              or may_lose_all(here.ratio, shows & (leaf == one.group), shows & (leaf != one.group))]  # fmt: skip
+    possible = np.ones(len(cables.switch), np.bool_)
+    for group in np.unique(leaf[shows & every]).tolist():
+        possible[group] = may_lose_all(here.ratio, shows & (leaf == group), shows & (leaf != group))
+    common = in_common(cables, leaf, every, shows & every, got, possible)
     for one, where in zip(common, mixed([one.where for one in common]), strict=True):
         score = max(surprise, sure) + min(where, most)
         if one.domain == "link":

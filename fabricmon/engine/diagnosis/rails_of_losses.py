@@ -26,9 +26,9 @@ distribution). Jobs clump: their hosts are neighbours and talk with one another.
 PASSING = 0.9
 """Share of the leaves at either end of lossy flows from which ways to leaves at the other end have a part, from which
 it is what they have in common."""
-COMPARED = 16_000_000
-"""Pairs of leaves, each for each part that lossy flows have in common, up to which parts are compared: what half a
-second suffices for (design choice). These are 2 parts in the largest network, and 16 in one of 1,000 leaves."""
+COMPARED = 4_000_000
+"""Pairs of leaves, each for each part that lossy flows have in common, up to which parts are compared: 4 parts of 1,000
+leaves, 44 of 300; about a tenth of a second (design choice)."""
 ALL_TO_ALL = 2 / 3
 """Probability that ports send to others all over a network alike, and not jobs within parts of it (design choice)."""
 STRAY = 0.02
@@ -86,10 +86,13 @@ class InCommon(NamedTuple):
     where: float
 
 
-def in_common(transit: LeafCables, leaf: Ids, every: Mask, senders: Mask, receivers: Mask) -> list[InCommon]:
-    """Docs: docs/methods.md#cables-of-direct-networks.
+def in_common(
+    transit: LeafCables, leaf: Ids, every: Mask, senders: Mask, receivers: Mask, possible: Mask
+) -> list[InCommon]:
+    """Cables and leaves (docs/methods.md#cables-of-direct-networks).
 
-    leaf   per row its leaf; every: the ports of the network
+    leaf      per row its leaf; every: the ports of the network
+    possible  whether each leaf may be one
     """
     leaves, size = np.unique(leaf[every & (transit.switch[leaf] >= 0)], return_counts=True)
     switch, ways = transit.switch[leaves], transit.ways
@@ -101,8 +104,9 @@ def in_common(transit: LeafCables, leaf: Ids, every: Mask, senders: Mask, receiv
     passed = _most(ways.through(out, into))
     within = np.flatnonzero(passed[ways.near] & passed[ways.far])  # what goes through a cable goes through its ends
     cables = within[_most(ways.passed(within, out, into))]
-    around = np.flatnonzero(passed[transit.switch] & (transit.switch >= 0))  # also leaves of which no port is observed
+    around = np.flatnonzero(passed[transit.switch] & (transit.switch >= 0) & possible)  # also with no observed port
     most = COMPARED // len(switch) ** 2
+    most = most if len(cables) + len(around) <= most else 1
     found: list[InCommon] = []
     for domain, groups, parts, share in (
         ("link", transit.link[cables], cables, ways.share), ("leaf", around, transit.switch[around], ways.share_through)
