@@ -137,9 +137,8 @@ def lossy_parts(here: PortsInPlace) -> list[LossyPart]:
 
 
 def _between_leaves(here: PortsInPlace) -> list[LossyPart]:
-    """Cables between leaves that all lossy flows may go through, where no switch is above these, and such leaves. Who
-    sends to whom is not known, so that nothing separates them but their priors, and the ports of a leaf that are well;
-    of a leaf its own ports are explained, as it may be that of all of them."""
+    """Cables between leaves that all lossy flows may go through, where no switch is above these, and such leaves: those
+    with lossy ports of their own, which they explain, and others, which only compete."""
     shows = here.shows & here.mapped & ~(here.ratio >= NO_PEER)
     leaf, every = here.ids["leaf"], here.mapped & (here.ids["leaf"] >= 0)
     got, count, size = _receivers(here, every, shows), int(shows.sum()), int(here.mapped.sum())
@@ -162,8 +161,9 @@ def _between_leaves(here: PortsInPlace) -> list[LossyPart]:
             found.append(LossyPart(mode, one.group, score - mode.cost, here.rows[shows]))
         else:
             mine = every & (leaf == one.group)
-            well = int((mine & here.works & ~shows & ~got).sum()) * log(1.0 - ALL)
-            found.append(LossyPart(OF_A_LEAF, one.group, score + well - OF_A_LEAF.cost, here.rows[mine & shows]))
+            well, own = int((mine & here.works & ~shows & ~got).sum()) * log(1.0 - ALL), here.rows[mine & shows]
+            own = own if len(own) >= LEAST["leaf"] else own[:0]
+            found.append(LossyPart(OF_A_LEAF, one.group, score + well - OF_A_LEAF.cost, own))
     return found
 
 

@@ -137,8 +137,9 @@ def _witnessed_by_ports(silent: Observation, lossy: Observation, ports: PortHeal
 
 def _may_be_lost_to(silent: Floats, began: Floats) -> Mask:
     """Hosts that fell silent when two of some losses, as many as it takes, may have begun because of them."""
-    of_each = (began >= silent[:, None] - BEFORE) & (began <= silent[:, None] + NEAR)
-    return np.asarray(np.count_nonzero(of_each, axis=1) >= WITNESSES)
+    order = np.sort(began)
+    upto, before = np.searchsorted(order, silent + NEAR, "right"), np.searchsorted(order, silent - BEFORE, "left")
+    return np.asarray(upto - before >= WITNESSES)
 
 
 FLOWS_SHARE = 0.5
