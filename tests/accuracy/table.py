@@ -22,20 +22,21 @@ def document(scores: Sequence[Score], trials: int, seed: int) -> str:
         "",
         "Simulated fabrics of about 1,024 hosts; 30 % of the hosts are idle, and 1 % of the agents are silent without "
         "a fault of the fabric. Kinds of faults are drawn by their priors; one trial in ten has a second fault. Packet "
-        "losses follow from the paths of the flows; the other symptoms are drawn with the probabilities of the "
+        "losses follow from the paths of the flows, and ports that receive them count what is missing; hosts that lose "
+        "power fall silent within 2 s. The other symptoms are drawn with the probabilities of the "
         "[methods](methods.md#priors-and-probabilities). Symptoms are given to the diagnosis directly, without "
         "counters and rules; the [scenarios](accuracy-catalogue.md) test those.",
         "",
         f"A verdict counts if its confidence is at least {SURE}. It is right if it names the faulty part, or if that "
-        "part is in its ambiguity group. An adapter and its own cable count as one part, because the evidence of a "
-        "port cannot distinguish them. Level L1 has no flows: above the leaves a verdict is right if it names the "
-        "tier, or for a cable the switch at its end (on fabrics without tiers: the network). Faults that affect "
-        'fewer than two ports or flows are excluded. "First answer right" and "right tier" count the verdict with the '
-        "highest confidence in trials with one fault.",
+        "part is in its ambiguity group or among the few that it lists as likely. An adapter and its own cable count "
+        "as one part, because the evidence of a port cannot distinguish them. Level L1 has no flows: above the leaves "
+        "a verdict is right if it names the tier, or for a cable the switch at its end (on fabrics without tiers: the "
+        'network). Faults that affect fewer than two ports or flows are excluded. "First answer right" and "right '
+        'tier" count the verdict with the highest confidence in trials with one fault.',
         "",
         "For comparison, on the same evidence: greedy set cover (the part that most unexplained symptoms share, if "
         "40 % of its observed members show them) and voting (007: each symptom votes for its parts). Neither has a "
-        "confidence.",
+        "confidence. [accuracy.md](accuracy.md#seeds) has the seeds tried.",
         "",
     ]
     for level in ("L1", "L2"):
