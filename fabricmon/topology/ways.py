@@ -6,6 +6,7 @@ on the ways of few pairs of leaves: where packets are lost shows which (docs/met
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,21 +25,33 @@ NO_WAY = 10_000
 """Hops between switches that nothing joins."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ways:
     """place   switch id -> its number here
     titles  of the cables between switches
     near, far  int[cables]: numbers of the switches at the ends of each
-    hops    int16[switches, switches]: cables on the shortest way, NO_WAY where there is none
-    many    float[switches, switches]: number of shortest ways
+
+    The ways are searched when they are first asked for: it takes up to five seconds in the largest network.
     """
 
     place: dict[str, int]
     titles: tuple[str, ...]
     near: Ints
     far: Ints
-    hops: NDArray[np.int16]
-    many: Floats
+
+    @cached_property
+    def _found(self) -> tuple[NDArray[np.int16], Floats]:
+        return _shortest(self.near, self.far, len(self.place))
+
+    @property
+    def hops(self) -> NDArray[np.int16]:
+        """int16[switches, switches]: cables on the shortest way, NO_WAY where there is none."""
+        return self._found[0]
+
+    @property
+    def many(self) -> Floats:
+        """float[switches, switches]: number of shortest ways."""
+        return self._found[1]
 
     def through(self, sources: Ints, targets: Ints) -> tuple[Mask, Mask]:
         """bool[switches, sources], bool[switches, targets]: whether a switch is on a shortest way from each source to
@@ -89,8 +102,7 @@ def ways_of(graph: Graph) -> Ways | None:
     if not place or len(place) > MOST_SWITCHES:
         return None
     near, far = np.array([(place[c.a.node], place[c.b.node]) for c in every], np.int64).T
-    hops, many = _shortest(near, far, len(place))
-    return Ways(place, tuple(graph.title(c) for c in every), near, far, hops, many)
+    return Ways(place, tuple(graph.title(c) for c in every), near, far)
 
 
 def _shortest(near: Ints, far: Ints, size: int) -> tuple[NDArray[np.int16], Floats]:
