@@ -13,7 +13,6 @@ from fabricmon.catalogue.technology import link_layer
 from fabricmon.engine.diagnosis.common_cause import CommonCauses
 from fabricmon.engine.diagnosis.exchanging import ExchangingHosts
 from fabricmon.engine.diagnosis.last_diagnosis import LastDiagnosis
-from fabricmon.engine.diagnosis.losses import PortHealth
 from fabricmon.engine.diagnosis.misfiled_losses import with_misfiled
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.row_conditions import (
@@ -53,6 +52,7 @@ from fabricmon.engine.diagnosis.witnesses import DeadHosts, answering, witnesses
 from fabricmon.engine.domains.groups import Floats, Ints, Mask
 from fabricmon.engine.domains.link_ends import link_reads, link_state_read_at
 from fabricmon.engine.domains.placing import Placing
+from fabricmon.engine.domains.port_health import PortHealth
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.engine.incidents.claim_lookup import ClaimLookup
 from fabricmon.engine.incidents.current_readings import CurrentReadings

@@ -31,7 +31,7 @@ class Ways:
     titles  of the cables between switches
     near, far  int[cables]: numbers of the switches at the ends of each
 
-    The ways are searched when they are first asked for: it takes up to five seconds in the largest network.
+    The ways are searched when they are first asked for: it takes some seconds in the largest network.
     """
 
     place: dict[str, int]

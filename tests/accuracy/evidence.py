@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.losses import PortHealth, PortWork, unwell
+from fabricmon.engine.diagnosis.losses import unwell
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.silence_rate import SilenceRate
+from fabricmon.engine.domains.port_health import PortHealth, PortWork
 from fabricmon.model import Kind
 from fabricmon.sim.flows import Gray
 from fabricmon.topology.infer import is_nvlink

@@ -20,10 +20,11 @@ from fabricmon.catalogue.flow import USUAL_LOSS
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.central.probing.ends import ends as ends_of
 from fabricmon.central.probing.ends import uplinks
-from fabricmon.engine.diagnosis.losses import PortHealth, unwell
+from fabricmon.engine.diagnosis.losses import unwell
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.silence_rate import SilenceRate
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
+from fabricmon.engine.domains.port_health import PortHealth
 from fabricmon.engine.domains.row_domains import RowDomains, power_of
 from fabricmon.fleet.clocks import PartClocks
 from fabricmon.fleet.pooled_losses import pooled

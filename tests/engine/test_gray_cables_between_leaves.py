@@ -11,6 +11,7 @@ import pytest
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.gray import gray
 from fabricmon.engine.diagnosis.observation import Observation
+from fabricmon.engine.diagnosis.rails_of_losses import in_common, mixed
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Floats, Groups
 from fabricmon.engine.domains.transit import LeafCables
@@ -70,7 +71,7 @@ def verdicts(ways: Ways, traffic: Flows, lossy: Floats, idle: tuple[int, ...] = 
     zero = np.zeros(n, np.int32)
     groups = Groups({"link": rows, "nic": rows, "leaf": rows // HOSTS, "pod": zero - 1, "plane": zero - 1,
                      "network": zero})  # fmt: skip
-    ratio = np.bincount(traffic.source, lossy, n) / np.bincount(traffic.source, minlength=n)
+    ratio = np.bincount(traffic.source, lossy, n) / np.maximum(1, np.bincount(traffic.source, minlength=n))
     towards = np.bincount(traffic.target, lossy, n) > 0
     some = np.flatnonzero(ratio > 0)
     observation = Observation(groups, some, np.zeros(len(some)), np.ones(n, np.bool_))
@@ -196,3 +197,26 @@ def test_more_ways_than_a_network_has_switches_are_counted() -> None:
     assert ways.many.max() == 1680
     assert (ways.hops == ways.hops.T).all()
     assert (ways.many == ways.many.T).all()
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_two_ports_that_talk_to_each_other_only_are_no_switch(idle: bool) -> None:
+    ways = of(FABRICS["torus"])
+    pair = Flows([20, 21], [21, 20], np.zeros((2, len(ways.near))))
+    found = verdicts(ways, pair, np.full(2, LOSS), (20 // HOSTS,) if idle else ())
+    assert not [verdict for verdict in found if verdict.domain == "leaf"]
+
+
+def test_one_of_two_cables_is_sure_of_five_in_six_at_most() -> None:
+    for busy in (0, 1, 3):  # switches in common whose ports are at work and lose nothing
+        where = mixed([0.0, -50.0, *[-1.0] * busy], [1.0, 1.0, *[1e-9] * busy])
+        share = [exp(nats) for nats in where[:2]]
+        assert share[0] / sum(share) == pytest.approx(5 / 6, abs=1e-6)
+
+
+def test_losses_all_over_a_large_network_are_diagnosed_in_bounded_steps() -> None:
+    """Of many leaves some are compared, however many lose packets."""
+    ways = of(torus3d(12, 12, 12, 1))
+    every = np.arange(len(ways.place))
+    transit = LeafCables(ways, every, every)
+    assert in_common(transit, every.astype(np.int32), every >= 0, every % 2 == 0, every % 2 == 1, lambda _: True) == []

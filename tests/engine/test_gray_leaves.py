@@ -224,3 +224,16 @@ def test_that_peers_of_a_port_lose_packets_to_it_shows_at_the_port() -> None:
 def test_a_plane_whose_leaves_lose_alike_has_no_likely_parts() -> None:
     found = verdict(dict.fromkeys(range(LEAVES), (2e-3, 1e-3)))
     assert (found.domain, found.within) == ("plane", ())
+
+
+@pytest.mark.parametrize("plane", [0, -1])
+def test_a_network_of_which_one_leaf_is_known_is_diagnosed(plane: int) -> None:
+    """No port is outside of that leaf: whether it, or what is above it, loses packets is not known."""
+    rows, zero = np.arange(PORTS, dtype=np.int32), np.zeros(PORTS, np.int32)
+    ids = {"link": rows, "nic": rows, "leaf": zero, "pod": zero - 1, "plane": zero + plane, "network": zero}
+    ratio = np.full(PORTS, np.nan)
+    ratio[1:5] = (1e-3, 2e-3, 3e-3, 1e-3)
+    lossy = np.flatnonzero(np.isfinite(ratio))
+    observation = Observation(Groups(ids), lossy, np.zeros(len(lossy)), np.ones(PORTS, np.bool_))
+    found = gray(observation, ratio, np.isfinite(ratio))
+    assert [verdict.domain for verdict in found] in (["plane"], ["link"], [])

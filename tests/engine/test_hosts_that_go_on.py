@@ -7,9 +7,10 @@ import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.exchanging import ASKED, Exchanging, ExchangingHosts
-from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, PortWork, unwell
+from fabricmon.engine.diagnosis.losses import NEAR, unwell
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.domains.groups import Groups, Ints, Mask
+from fabricmon.engine.domains.port_health import PortHealth, PortWork
 
 HOSTS, RAILS = 40, 4
 SILENT = 3

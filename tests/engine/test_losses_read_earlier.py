@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.losses import AFTER, PortHealth, place_losses, set_ports_aside, unwell
+from fabricmon.engine.diagnosis.losses import AFTER, place_losses, set_ports_aside, unwell
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.domains.groups import Groups
+from fabricmon.engine.domains.port_health import PortHealth
 from fabricmon.topology.groups import Many
 
 PORTS, DEAD, WAITS = 200, 7, 6

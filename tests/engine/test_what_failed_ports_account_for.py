@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.losses import PortHealth, PortWork, set_ports_aside, unwell
+from fabricmon.engine.diagnosis.losses import place_losses, set_ports_aside, unwell
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.domains.groups import Groups
+from fabricmon.engine.domains.port_health import PortHealth, PortWork
 
 PORTS, FAILED, RECEIVER, LOSSY = 200, 7, 90, (30, 50, 70)
 FAULT, NOW = 1000.0, 1100.0
@@ -43,7 +44,10 @@ def left_over(
         np.isin(rows, receivers), np.full(PORTS, NOW), np.empty(0),
         work=PortWork(newest, never, every, zero - 1), counted=every if counted else rows != FAILED,
     )  # fmt: skip
-    return [int(row) for row in set_ports_aside(lossy, [], ports)[1].rows]
+    if amounts is None:
+        return [int(row) for row in set_ports_aside(lossy, [], ports)[1].rows]
+    _, soft = place_losses({SymptomType.PACKET_LOSS: lossy, fault: failed}, [], ports)
+    return sorted({int(row) for verdict in soft for row in verdict.explained[SymptomType.PACKET_LOSS]})
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -69,16 +73,28 @@ def test_what_arrives_elsewhere_is_not_lost_on_the_way_to_it(fault: SymptomType)
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, SymptomType.LINK_FLAPPING])
-def test_a_failed_port_that_loses_as_much_as_all_others_together_accounts_for_them(fault: SymptomType) -> None:
+def test_a_failed_port_that_stands_out_accounts_for_what_its_peers_lose(fault: SymptomType) -> None:
     """Each packet that is lost on the way to or from it counts at a port of its plane, and half of them at itself."""
     peers = tuple(range(100, 112))
-    assert left_over(fault, amounts={FAILED: 0.012} | dict.fromkeys(peers, 0.001)) == []
+    assert left_over(fault, amounts={FAILED: 0.012} | dict.fromkeys(peers, 0.001), receivers=(FAILED,)) == []
 
 
-def test_a_link_that_flaps_does_not_account_for_what_others_lose_and_it_does_not() -> None:
-    flaps, peers = SymptomType.LINK_FLAPPING, tuple(range(100, 112))
-    for own in ({}, {FAILED: 1e-7}, {FAILED: 0.001}, {FAILED: 0.7}):  # nothing, timeouts alone, too little, it stalls
-        assert left_over(flaps, amounts=own | dict.fromkeys(peers, 0.001)) == list(peers)
-    assert left_over(flaps, amounts={FAILED: 0.012} | dict.fromkeys(peers, 0.001), began=-60.0) == list(peers)
-    many = tuple(range(100, 150))  # more than it has peers
-    assert left_over(flaps, amounts={FAILED: 0.06} | dict.fromkeys(many, 0.001)) == list(many)
+FLAPS = SymptomType.LINK_FLAPPING
+PEERS = tuple(range(100, 112))
+
+
+@pytest.mark.parametrize("own", [{}, {FAILED: 1e-7}, {FAILED: 0.001}, {FAILED: 0.7}])
+def test_a_link_that_flaps_does_not_account_for_what_others_lose_and_it_does_not(own: dict[int, float]) -> None:
+    """It loses nothing, timeouts alone, no more than each of them, or stalls."""
+    assert set(PEERS) <= set(left_over(FLAPS, amounts=own | dict.fromkeys(PEERS, 0.001)))
+
+
+def test_a_link_that_flaps_accounts_for_what_began_with_its_own_loss_only() -> None:
+    for began in (-60.0, 900.0):
+        lost = {FAILED: 0.012} | dict.fromkeys(PEERS, 0.001)
+        assert set(PEERS) <= set(left_over(FLAPS, amounts=lost, receivers=(FAILED,), began=began))
+
+
+def test_a_link_that_flaps_accounts_for_no_more_than_it_has_peers() -> None:
+    many = tuple(range(100, 150))
+    assert set(many) <= set(left_over(FLAPS, amounts={FAILED: 0.06} | dict.fromkeys(many, 0.001), receivers=(FAILED,)))

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from fabricmon.catalogue.symptom_type import SymptomType
-from fabricmon.engine.diagnosis.losses import PortHealth, PortWork, unwell
+from fabricmon.engine.diagnosis.losses import unwell
 from fabricmon.engine.diagnosis.observation import Observation
 from fabricmon.engine.diagnosis.witnesses import DeadHosts, witnesses
 from fabricmon.engine.domains.groups import Groups, Ints
+from fabricmon.engine.domains.port_health import PortHealth, PortWork
 
 HOSTS, RAILS = 40, 4
 SILENT, NEXT, LATE = 3, 4, 9
@@ -23,10 +24,10 @@ ONE_RAIL = tuple(host * RAILS for host in range(NEXT, NEXT + 4))
 def shown(
     lossy: tuple[int, ...], *, silent: dict[int, float] | None = None, work: PortWork | None = None,
     away: tuple[float, ...] = (), dead: DeadHosts | None = None, share: float = 1e-7,
-    supplies: tuple[tuple[int, ...], ...] = (),
+    supplies: tuple[tuple[int, ...], ...] = (), early: tuple[int, ...] = (),
 ) -> list[int]:  # fmt: skip
     """Silent hosts that are shown to be dead, of HOSTS with a port on each rail; `lossy` ports began to lose `share` of
-    their packets then. `supplies`: hosts of each power domain; of the others none is known."""
+    their packets then, the `early` ones before it. `supplies`: hosts of each power domain; else none is known."""
     rows = np.arange(HOSTS * RAILS, dtype=np.int32)
     host, none = rows // RAILS, np.full(len(rows), -1, np.int32)
     ids = {"link": rows, "nic": rows, "host": host, "leaf": rows % RAILS, "plane": none + 1, "network": none + 1}
@@ -39,7 +40,8 @@ def shown(
     never, zero = np.full(len(rows), np.nan), np.zeros(len(rows), np.bool_)
     seen = Observation(nodes, np.array(sorted(since), np.int64), onset, np.ones(HOSTS, np.bool_))
     at = np.array(lossy, np.int64)
-    lost = Observation(groups, at, np.full(len(at), FELL + 10.0), np.ones(len(rows), np.bool_))
+    began = np.where(np.isin(at, early), FELL - 5.0, FELL + 10.0)
+    lost = Observation(groups, at, began, np.ones(len(rows), np.bool_))
     found = {SymptomType.AGENT_SILENT: seen, SymptomType.PACKET_LOSS: lost}
     now = FELL + 30.0
     ports = PortHealth(
@@ -134,6 +136,16 @@ def test_a_dead_host_stays_so_until_another_is_known_to_have_fallen_silent_then(
     assert shown((), dead=dead) == [SILENT]
     assert shown((), dead=dead, silent={SILENT: FELL, LATE: FELL + 300.0}) == [SILENT]
     assert shown((), dead=dead, silent={SILENT: FELL, LATE: FELL + 7.0}) == []
+
+
+@pytest.mark.parametrize(("early", "found"), [((), [SILENT]), ((48,), [SILENT]), ((48, 52), [])])
+def test_a_dead_host_stays_so_beside_one_that_a_single_loss_may_be_towards(
+    early: tuple[int, ...], found: list[int]
+) -> None:
+    """Of the losses when it fell silent, which began late for the other host, some ports' began early."""
+    dead, silent = DeadHosts(), {SILENT: FELL, LATE: FELL - 55.0}
+    assert shown((*ALL, *early), silent=silent, dead=dead, early=early) == found
+    assert shown((), silent=silent, dead=dead) == found
 
 
 @pytest.mark.parametrize(("later", "supply", "found"), [

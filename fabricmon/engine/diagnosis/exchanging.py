@@ -15,10 +15,11 @@ import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import MODES
-from fabricmon.engine.diagnosis.losses import BEFORE, NEAR, SUSPECT, PortHealth
+from fabricmon.engine.diagnosis.losses import BEFORE, NEAR, SUSPECT
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.witnesses import RAILS_SHARE, may_send, on_its_rails
 from fabricmon.engine.domains.groups import Ints, Mask
+from fabricmon.engine.domains.port_health import PortHealth
 from fabricmon.fleet.losses import WINDOW
 from fabricmon.fleet.slots import SLOT
 

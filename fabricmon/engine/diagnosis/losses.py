@@ -6,19 +6,20 @@ over of ports by `gray`."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import FLOW_MODES, PEERS
 from fabricmon.engine.diagnosis.diagnose import diagnose
-from fabricmon.engine.diagnosis.gray import WEAK, gray
+from fabricmon.engine.diagnosis.gray import SURE, WEAK, gray
+from fabricmon.engine.diagnosis.lossy_parts import ENDS
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.failed_leaves import failed_leaves
-from fabricmon.engine.domains.groups import Floats, Groups, Ids, Ints, Mask, mask_of, planes_of
-from fabricmon.engine.domains.transit import LeafCables
+from fabricmon.engine.domains.groups import Floats, Groups, Ints, Mask, mask_of, planes_of
+from fabricmon.engine.domains.port_health import PortHealth, Unwell
 from fabricmon.fleet.losses import IDLE
 
 SLACK = 1.5
@@ -28,87 +29,6 @@ BEFORE = 30.0
 COVER = 0.5
 """Share of the lossy ports whose flows are known from which flows decide and ports only follow."""
 SUSPECT = 0.5  # docs/methods.md#confidence: below, no incident
-
-
-@dataclass(slots=True)
-class PortHealth:
-    """Health of ports for the diagnosis of losses, per PORT row.
-
-    groups  of the rows
-    unwell  what was wrong with each
-    ratio   float[n], share of packets that it lost, NaN unknown
-    near    int[flows], row from which each flow goes, -1 unknown
-    now     wall time
-    towards bool[n], packets to it were lost (Losses.lost_towards)
-    read    float[n], wall time of the newest window of its losses, NaN unknown
-    flows_read  float[flows], the same of the flows
-    rails   int[n], number of its rail, the same in all units, -1 unknown; None: of no port is it known
-    lost    float[n], packets a second that it lost in those windows, NaN unknown; None: of no port is it known
-    errors  float[n], bit errors a second that it has received since they began, which bound what others lose on their
-            way to it; NaN and None as above
-    islands int[n], the leaf that all packets of a port stay below, -1 none; None: of no port
-    work    when each port carried traffic, and for which job; None: of no port
-    transit cables between leaves; None: these are joined by switches above them, or not known
-    counted bool[n], what is lost on its way to a port is counted there; None: at no port
-    """
-
-    groups: Groups
-    unwell: Unwell
-    ratio: Floats
-    near: Ints
-    now: float
-    towards: Mask
-    read: Floats
-    flows_read: Floats
-    rails: Ids | None = None
-    lost: Floats | None = None
-    errors: Floats | None = None
-    islands: Ids | None = None
-    work: PortWork | None = None
-    counted: Mask | None = None
-    transit: LeafCables | None = None
-
-
-@dataclass(slots=True)
-class PortWork:
-    """Work of PORT rows.
-
-    newest  wall time of the newest slot with traffic, -inf for none, NaN where no traffic is read
-    began   wall time of the first slot of its present or last work, NaN never
-    received  bool: it received traffic in its newest slot
-    job     number of the only job of its host, -1 none or unknown
-    """
-
-    newest: Floats
-    began: Floats
-    received: Mask
-    job: Ids
-
-
-@dataclass(slots=True)
-class Unwell:
-    """What was wrong with PORT rows: wall times from when on, NaN for not at all.
-
-    worn     it lost some of what its peers sent it: errors
-    damaged  it lost some or all of it: a fault of its adapter
-    dead     it answered nothing, all the time or at times: its link is down or flaps, or its adapter is gone
-    silent   it answered nothing if its host is dead, whose agent fell silent
-    over     until when losses may be of its being dead, infinite where it still is; what was read before is explained
-    leaves   per leaf the same, where it is dead as a whole: also on its way to ports of which nothing is known; -inf
-    """
-
-    worn: Floats
-    damaged: Floats
-    dead: Floats
-    silent: Floats
-    over: Floats
-    leaves: Floats
-
-    def sick(self, at: Floats | float) -> Mask:
-        """Rows whose own links fail at some time; a silent agent alone is no evidence about them."""
-        with np.errstate(invalid="ignore"):
-            dead = np.isfinite(self.dead) & (self.over >= at)
-        return np.asarray(np.isfinite(self.worn) | np.isfinite(self.damaged) | dead)
 
 
 def place_losses(
@@ -126,7 +46,7 @@ def place_losses(
         verdicts, left = _set_flows_aside(flows, verdicts, observations, ports)
         soft = _apart([v for v in diagnose({SymptomType.FLOW_LOSS: left}, 0.0, FLOW_MODES) if v.confidence >= SUSPECT])
     if lossy is not None and len(lossy.rows):
-        verdicts, left = set_ports_aside(lossy, verdicts, ports)
+        verdicts, left = _with_their_peers(lossy, *set_ports_aside(lossy, verdicts, ports), ports)
         covered = np.zeros(len(ports.ratio), np.bool_)
         if flows is not None:
             covered = _ends(ports, flows.known)
@@ -136,9 +56,7 @@ def place_losses(
                 soft[at] = replace(verdict, effects={SymptomType.PACKET_LOSS: rows}) if len(rows) else verdict
                 left = _without(left, mine)
         if len(left.rows) and np.count_nonzero(covered[left.rows]) < COVER * len(left.rows):
-            works = None if ports.work is None else ports.work.newest >= ports.now - NEAR
-            found = gray(left, ports.ratio, ports.towards, ports.rails, ports.islands, ports.read, ports.transit, works)
-            soft += [v for v in found if v.confidence >= SUSPECT]
+            soft += [v for v in _gray(left, ports) if v.confidence >= SUSPECT]
     return verdicts, soft
 
 
@@ -307,27 +225,47 @@ def set_ports_aside(
             if len(here) and len(at) and len(at) <= SLACK * 2 * PEERS * len(here) + 1:
                 gone[lossy.rows[at]] = True
                 _blame(found, lossy.rows[at], plane, number)
-    mine, began = own[lossy.rows], np.full(len(read), np.inf)
-    began[lossy.rows] = lossy.onset
-    for number in np.unique(plane[lossy.rows[mine]]).tolist():
-        here = plane[lossy.rows] == number
-        failed, others = lossy.rows[here & mine], lossy.rows[here & ~mine & ~gone[lossy.rows] & ~waiting]
-        others = others[began[others] >= began[failed].min() - BEFORE]
-        gone[failed] = True
-        if _lose_as_much(ports, failed, others):
-            gone[others] = True
-            failed = np.union1d(failed, others)
-        _blame(found, failed, plane, number)
+    mine = lossy.rows[own[lossy.rows]]
+    gone[mine] = True
+    for number in np.unique(plane[mine]).tolist():
+        _blame(found, mine[plane[mine] == number], plane, number)
     return found, _without(lossy, gone)
 
 
-def _lose_as_much(ports: PortHealth, failed: Ints, others: Ints) -> bool:
-    """Whether ports that fail lose a part of what they send, and about as much as others do together: of each packet
-    that is lost on its way to or from them one of them is at an end."""
-    failed = failed[~waits(ports.ratio[failed])]
-    lost = ports.ratio if ports.lost is None else ports.lost
-    few = len(others) <= SLACK * 2 * PEERS * len(failed)
-    return few and float(np.nansum(lost[others])) <= SLACK * float(np.nansum(lost[failed]))
+def _with_their_peers(
+    lossy: Observation, hard: Sequence[FaultVerdict], left: Observation, ports: PortHealth
+) -> tuple[list[FaultVerdict], Observation]:
+    """The same of ports that fail and lose a part of what they send, and of those that began to in the same minute, of
+    which it is likeliest that they lose it on their way to such a port: by amounts and places, as in `gray`."""
+    found, plane, gone = list(hard), planes_of(ports.groups, ports.islands), np.zeros(len(lossy.known), np.bool_)
+    began, partly = np.full(len(gone), np.inf), ~waits(ports.ratio)
+    began[lossy.rows] = lossy.onset
+    failed, others = np.setdiff1d(lossy.rows[partly[lossy.rows]], left.rows), left.rows[partly[left.rows]]
+    failed = failed[ports.unwell.sick(np.where(np.isfinite(ports.read), ports.read, ports.now))[failed]]
+    for _ in range(FAILED_APART):
+        since = began[others, None] - began[failed]
+        near = others[((since >= -BEFORE) & (since <= NEAR)).any(axis=1)]
+        rows = np.union1d(failed, near)
+        verdicts = _gray(Observation(lossy.groups, rows, began[rows], lossy.known), ports) if len(near) else []
+        for verdict in verdicts:
+            mine = verdict.explained[SymptomType.PACKET_LOSS]
+            if verdict.domain in ENDS and verdict.confidence >= SURE and np.isin(mine, failed).all():
+                mine = np.union1d(mine, verdict.effects[SymptomType.PACKET_LOSS])
+                gone[mine] = True
+                _blame(found, mine, plane, int(plane[mine[0]]))
+        if not gone[failed].any():
+            break
+        failed, others = failed[~gone[failed]], others[~gone[others]]
+    return found, _without(left, gone)
+
+
+FAILED_APART = 4
+"""Ports that fail and lose packets each for itself, up to which their peers are found (design choice)."""
+
+
+def _gray(lossy: Observation, ports: PortHealth) -> list[FaultVerdict]:
+    works = None if ports.work is None else ports.work.newest >= ports.now - NEAR
+    return gray(lossy, ports.ratio, ports.towards, ports.rails, ports.islands, ports.read, ports.transit, works)
 
 
 def _may_be_sent_to(ports: PortHealth, since: Floats, lossy: Observation, plane: Ints) -> Mask:

@@ -150,20 +150,20 @@ def _between_leaves(here: PortsInPlace) -> list[LossyPart]:
     most = max(again + _surprise(count, size, min(NOMINAL, here.false)), sure)
     if count == 1 and got.sum() == 1:  # a flow does not separate the cables that it goes through
         most = min(most, _of_one_port(here, shows, shows, size))
-    found: list[LossyPart] = []
-    possible = np.ones(len(cables.switch), np.bool_)
-    for group in np.unique(leaf[shows & every]).tolist():
-        possible[group] = may_lose_all(here.ratio, shows & (leaf == group), shows & (leaf != group))
+    well = np.bincount(leaf[every & here.works & ~shows & ~got], minlength=len(cables.switch))
+    several = len(np.unique(leaf[shows & every])) > 1  # what may stay below one leaf is not lost on its way through it
+
+    def possible(group: int) -> bool:
+        mine = leaf == group
+        return not (shows & mine).any() or (several and may_lose_all(here.ratio, shows & mine, shows & ~mine))
+
     common = in_common(cables, leaf, every, shows & every, got, possible)
-    for one, where in zip(common, mixed([one.where for one in common]), strict=True):
-        score = max(surprise, sure) + min(where, most)
-        if one.domain == "link":
-            found.append(LossyPart(mode, one.group, score - mode.cost, here.rows[shows]))
-        else:
-            mine = every & (leaf == one.group)
-            well, own = int((mine & here.works & ~shows & ~got).sum()) * log(1.0 - ALL), here.rows[mine & shows]
-            own = own if len(own) >= LEAST["leaf"] else own[:0]
-            found.append(LossyPart(OF_A_LEAF, one.group, score + well - OF_A_LEAF.cost, own))
+    weights = [1.0 if one.domain == "link" else (1.0 - ALL) ** int(well[one.group]) for one in common]
+    found: list[LossyPart] = []
+    for one, where, weight in zip(common, mixed([one.where for one in common], weights), weights, strict=True):
+        part, mine = (mode, shows) if one.domain == "link" else (OF_A_LEAF, shows & (leaf == one.group))
+        score = max(surprise, sure) + min(where, most) + log(weight) - part.cost
+        found.append(LossyPart(part, one.group, score, here.rows[mine & (mine.sum() >= LEAST[part.domain])]))
     return found
 
 
@@ -386,7 +386,7 @@ def _inside(k: int, m: int, outside: int, rest: int, even: float) -> float:
     part all of whose ports lose the number of flows is known from below only; above it is that of all their peers.
     """
     least, most = (_flows(k - 0.5, m), _flows(k + 0.5, m)) if k < m else (_flows(m - 0.5, m), float(m * PEERS))
-    there = [rest * -expm1(-flows * (1.0 - even) / even / rest) for flows in (least, max(least, most))]
+    there = [rest * -expm1(-flows * (1.0 - even) / even / max(rest, 1)) for flows in (least, max(least, most))]
     return k / (k + min(max(outside, there[0]), there[1]))
 
 

@@ -6,7 +6,7 @@ those of the ports of a leaf that has one rail, are on its rail; what carries al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import exp, inf, lgamma, log
 from typing import NamedTuple
 
@@ -29,6 +29,9 @@ it is what they have in common."""
 COMPARED = 4_000_000
 """Pairs of leaves, each for each part that lossy flows have in common, up to which parts are compared: 4 parts of 1,000
 leaves, 44 of 300; about a tenth of a second (design choice)."""
+ENDS = 64
+"""Leaves of senders, and of receivers, of which that is looked for, evenly spread over more of them (design choice)."""
+SMALLEST = 1e-300
 ALL_TO_ALL = 2 / 3
 """Probability that ports send to others all over a network alike, and not jobs within parts of it (design choice)."""
 STRAY = 0.02
@@ -87,7 +90,7 @@ class InCommon(NamedTuple):
 
 
 def in_common(
-    transit: LeafCables, leaf: Ids, every: Mask, senders: Mask, receivers: Mask, possible: Mask
+    transit: LeafCables, leaf: Ids, every: Mask, senders: Mask, receivers: Mask, possible: Callable[[int], bool]
 ) -> list[InCommon]:
     """Cables and leaves (docs/methods.md#cables-of-direct-networks).
 
@@ -101,10 +104,12 @@ def in_common(
     out, into = (switch[np.flatnonzero(count)] for count in counts)
     if not len(out) or not len(into):
         return []
+    out, into = _some(out), _some(into)
     passed = _most(ways.through(out, into))
     within = np.flatnonzero(passed[ways.near] & passed[ways.far])  # what goes through a cable goes through its ends
     cables = within[_most(ways.passed(within, out, into))]
-    around = np.flatnonzero(passed[transit.switch] & (transit.switch >= 0) & possible)  # also with no observed port
+    around = np.flatnonzero(passed[transit.switch] & (transit.switch >= 0))  # also leaves with no observed port
+    around = around[[possible(group) for group in around.tolist()]]
     most = COMPARED // len(switch) ** 2
     most = most if len(cables) + len(around) <= most else 1
     found: list[InCommon] = []
@@ -126,14 +131,20 @@ def _like_usual(counts: Sequence[Ints], share: Floats, size: Ints) -> float:
     return _through(counts, ends) - sum(shared(count.tolist(), flat.tolist()) for count in counts)
 
 
-def mixed(where: Sequence[float]) -> list[float]:
+def mixed(where: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Such nats if all ports may send to all alike, or some to some: then all parts are as likely as each other, as
-    they are where not all of them are known."""
+    they are where not all of them are known. `weights`: how likely each part is by anything else."""
     top = max(where, default=0.0)
     each = [exp(one - top) for one in where]
-    known = [one for one, nats in zip(each, where, strict=True) if nats > -inf]
-    mean, usual = sum(known) / max(1, len(known)), ALL_TO_ALL if len(known) == len(each) else 0.0
-    return [top + log(usual * one + (1.0 - usual) * mean) for one in each]
+    known = [(one, weight) for one, weight, nats in zip(each, weights, where, strict=True) if nats > -inf]
+    mean = sum(one * weight for one, weight in known) / max(sum(weight for _, weight in known), SMALLEST)
+    usual = ALL_TO_ALL if len(known) == len(each) else 0.0
+    return [top + log(max(usual * one + (1.0 - usual) * mean, SMALLEST)) for one in each]
+
+
+def _some(leaves: Ints) -> Ints:
+    """Leaves by which it is found what flows have in common: enough to find it, and few enough to compare."""
+    return leaves[:: -(-len(leaves) // ENDS)]
 
 
 def _most(passed: tuple[Mask, Mask]) -> Mask:

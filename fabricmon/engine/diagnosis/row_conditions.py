@@ -11,12 +11,13 @@ from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.falls import fell_alike, fell_beside, fell_with_others
 from fabricmon.engine.diagnosis.gray import WEAK
 from fabricmon.engine.diagnosis.group_modes import RUNS
-from fabricmon.engine.diagnosis.losses import AFTER, STALLED, PortHealth, PortWork, Unwell, unwell
+from fabricmon.engine.diagnosis.losses import AFTER, STALLED, unwell
 from fabricmon.engine.diagnosis.moments import UNHEARD, down_with_others
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.runs import LastParts, divide_waiting
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 from fabricmon.engine.domains.learned_groups import TOGETHER
+from fabricmon.engine.domains.port_health import PortHealth, PortWork, Unwell
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.engine.domains.transit import LeafCables
 from fabricmon.engine.symptoms.rule_state import RuleState

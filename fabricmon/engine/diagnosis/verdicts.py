@@ -15,13 +15,14 @@ from fabricmon.engine.diagnosis.dead_before import with_hosts_silent_before
 from fabricmon.engine.diagnosis.dead_groups import DARK, of_dead_groups
 from fabricmon.engine.diagnosis.diagnose import MOSTLY, diagnose
 from fabricmon.engine.diagnosis.group_modes import DEAD_MODES, RUNS, SUBNET_MODE, WAITING_HOST
-from fabricmon.engine.diagnosis.losses import NEAR, PortHealth, place_losses
+from fabricmon.engine.diagnosis.losses import NEAR, place_losses
 from fabricmon.engine.diagnosis.lossy_switches import of_lossy_switches
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.diagnosis.uplinks import of_switches_above, with_effects, with_their_switch
 from fabricmon.engine.diagnosis.verdict import FaultVerdict
 from fabricmon.engine.domains.groups import Ints, Mask
+from fabricmon.engine.domains.port_health import PortHealth
 from fabricmon.engine.domains.row_domains import RowDomains
 from fabricmon.model import Kind
 

@@ -9,18 +9,11 @@ from numpy.typing import NDArray
 
 from fabricmon.catalogue.symptom_type import SymptomType
 from fabricmon.engine.diagnosis.causes import PEERS
-from fabricmon.engine.diagnosis.losses import (
-    BEFORE,
-    NEAR,
-    SLACK,
-    PortHealth,
-    set_ports_aside,
-    through_sick,
-    waits,
-)
+from fabricmon.engine.diagnosis.losses import BEFORE, NEAR, SLACK, set_ports_aside, through_sick, waits
 from fabricmon.engine.diagnosis.moments import UNHEARD
 from fabricmon.engine.diagnosis.observation import Observation, Observations
 from fabricmon.engine.domains.groups import Floats, Ints, Mask, mask_of
+from fabricmon.engine.domains.port_health import PortHealth
 
 NONE_AWAY: Floats = np.empty(0)
 
@@ -58,37 +51,36 @@ class DeadHosts:
 
     def __init__(self) -> None:
         self._silent_since: dict[int, float] = {}
-        self._lost_since: dict[int, float] = {}
+        self._lost: dict[int, Floats] = {}
 
     def with_earlier(self, seen: Observation | None, observations: Observations) -> Observation | None:
         """The witnesses, with those of earlier diagnoses in the same silence."""
         silent = observations.get(SymptomType.AGENT_SILENT)
         if seen is None or silent is None:
-            self._silent_since, self._lost_since = {}, {}
+            self._silent_since, self._lost = {}, {}
             return None
         since = dict(zip(silent.rows.tolist(), silent.onset.tolist(), strict=True))
         kept = [row for row, at in self._silent_since.items() if since.get(row) == at and not seen.known[row]]
         size = _sizes(silent)
-        kept = [row for row in kept if _foremost(row, _silent_at(silent, self._lost_since[row]), silent, size)]
+        rivals = {row: silent.rows[_may_be_lost_to(silent.onset, self._lost[row])] for row in kept}
+        kept = [row for row in kept if _foremost(row, rivals[row], silent, size)]
         rows = np.union1d(seen.rows, np.array(kept, np.int64))
         self._silent_since = {row: since[row] for row in rows.tolist()}
         lossy = observations.get(SymptomType.PACKET_LOSS)
-        lost = {row: self._lost_since.get(row, _first_loss(lossy, since[row])) for row in rows.tolist()}
-        self._lost_since = lost
+        self._lost = {row: self._lost.get(row, _losses_at(lossy, since[row])) for row in rows.tolist()}
         known = seen.known | mask_of(rows, len(seen.known))
         return Observation(seen.groups, rows, np.array([since[row] for row in rows.tolist()]), known)
 
 
-def _silent_at(silent: Observation, lost: float) -> Ints:
-    """NODE rows of silent hosts towards which packets may be lost that were first lost at some time."""
-    return np.asarray(silent.rows[(silent.onset - BEFORE <= lost) & (lost <= silent.onset + NEAR)])
-
-
-def _first_loss(lossy: Observation | None, silent: float) -> float:
-    """When the first loss began that may be towards a host that fell silent at a time; NaN without one."""
-    onset = lossy.onset if lossy is not None else NONE_AWAY
+def _losses_at(lossy: Observation | None, silent: float) -> Floats:
+    """When losses began that may be towards a host that fell silent at a time; some of very many."""
+    onset = np.sort(lossy.onset) if lossy is not None else NONE_AWAY
     near = onset[(onset >= silent - BEFORE) & (onset <= silent + NEAR)]
-    return float(near.min()) if len(near) else np.nan
+    return near[:: max(1, len(near) // REMEMBERED)]
+
+
+REMEMBERED = 32
+"""Losses at the time of a death that are remembered (design choice)."""
 
 
 def answering(observations: Observations, seen: Observation | None) -> Ints:
