@@ -271,7 +271,7 @@ class Evaluation:
         gone = away_unread(nodes, now)
         if silent is not None:
             gone = np.concatenate((gone, vanishing(nodes, silent.rows, now)))
-        seen = self._dead.with_earlier(witnesses(observations, ports, gone), observations)
+        seen = self._dead.with_earlier(witnesses(observations, ports, gone), observations, ports.ratio)
         silence = self._silence.leak(observations, np.empty(0, np.int64) if seen is None else seen.rows, now)
         verdicts = verdicts_of(observations, seen, silence, ports, index, self._last_diagnosis.of)
         verdicts = verdicts if self._placing.measured else with_misfiled(verdicts, index.domains)

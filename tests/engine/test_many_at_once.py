@@ -794,7 +794,7 @@ def test_a_dead_host_stays_dead_when_its_peers_give_it_up_unless_flows_reach_it(
     def seen(rows: list[int], known: list[int]) -> list[int] | None:
         mask = np.isin(np.arange(4), [*rows, *known])
         witnessed = Observation(groups, np.array(rows, np.int64), np.full(len(rows), 90.0), mask)
-        found = dead.with_earlier(witnessed, mute)
+        found = dead.with_earlier(witnessed, mute, np.empty(0))
         return None if found is None else found.rows.tolist()
 
     assert seen([1], []) == [1]

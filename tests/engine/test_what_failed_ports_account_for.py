@@ -19,20 +19,23 @@ FAULTS = (SymptomType.NIC_FAULT, SymptomType.LINK_ERRORS)
 def left_over(
     fault: SymptomType, *, worked: float = NOW, receivers: tuple[int, ...] = (), counted: bool = True,
     loses: tuple[int, ...] = LOSSY, plane: int = 0, amounts: dict[int, float] | None = None, began: float = 60.0,
+    slow: float = 1.0, beyond: tuple[int, ...] = (), also: tuple[int, ...] = (),
 ) -> list[int]:  # fmt: skip
     """Which of the lossy ports another one does not account for, whose adapter or cable failed before.
 
     worked  when it last carried traffic; receivers: ports to which packets are seen to be lost; counted: whether that
     is read of the failed port; plane: of the receivers; amounts: shares of packets that ports lose, instead of `loses`;
-    began: when the others began to lose packets, seconds after the fault
+    began: when the others began to lose packets, seconds after the fault; slow: share of what others send that the
+    failed port does; beyond: ports of another plane; also: other ports that failed in that way
     """
     rows = np.arange(PORTS, dtype=np.int32)
     zero = np.zeros(PORTS, np.int32)
     planes = np.where(np.isin(rows, receivers), plane, 0).astype(np.int32)
+    planes[list(beyond)] = 1
     groups = Groups({"link": rows, "nic": rows, "host": rows, "leaf": zero, "pod": zero - 1, "plane": planes,
                      "network": zero})  # fmt: skip
     every, never = np.ones(PORTS, np.bool_), np.full(PORTS, np.nan)
-    failed = Observation(groups, np.array([FAILED]), np.array([FAULT]), every)
+    failed = Observation(groups, np.array([FAILED, *also]), np.full(1 + len(also), FAULT), every)
     lost = amounts or dict.fromkeys(loses, 0.01)
     losing, ratio = np.array(sorted(lost)), np.full(PORTS, np.nan)
     ratio[list(lost)] = list(lost.values())
@@ -43,6 +46,7 @@ def left_over(
         groups, unwell({fault: failed}, groups, never, never, NOW), ratio, np.empty(0, np.int64), NOW,
         np.isin(rows, receivers), np.full(PORTS, NOW), np.empty(0),
         work=PortWork(newest, never, every, zero - 1), counted=every if counted else rows != FAILED,
+        lost=None if amounts is None else ratio * np.where(rows == FAILED, slow, 1.0),
     )  # fmt: skip
     if amounts is None:
         return [int(row) for row in set_ports_aside(lossy, [], ports)[1].rows]
@@ -98,3 +102,20 @@ def test_a_link_that_flaps_accounts_for_what_began_with_its_own_loss_only() -> N
 def test_a_link_that_flaps_accounts_for_no_more_than_it_has_peers() -> None:
     many = tuple(range(100, 150))
     assert set(many) <= set(left_over(FLAPS, amounts={FAILED: 0.06} | dict.fromkeys(many, 0.001), receivers=(FAILED,)))
+
+
+def test_a_link_that_flaps_and_sends_little_does_not_account_for_more_packets_than_it_loses() -> None:
+    lost = {FAILED: 0.2} | dict.fromkeys(PEERS, 0.005)
+    assert left_over(FLAPS, amounts=lost, receivers=(FAILED,)) == []
+    assert set(PEERS) <= set(left_over(FLAPS, amounts=lost, receivers=(FAILED,), slow=0.01))
+
+
+def test_what_is_lost_in_another_plane_is_not_lost_on_the_way_to_it() -> None:
+    """Row 3 is the first of all rows, and the lossy port of the other plane."""
+    lost = {FAILED: 0.012, 3: 0.04} | dict.fromkeys(PEERS, 0.001)
+    assert left_over(FLAPS, amounts=lost, receivers=(FAILED,), beyond=(3,)) == [3]
+
+
+def test_which_of_two_ports_that_flap_and_lose_packets_accounts_for_others_is_not_known() -> None:
+    lost = {FAILED: 0.012, 150: 0.012} | dict.fromkeys(PEERS, 0.002)
+    assert set(PEERS) <= set(left_over(FLAPS, amounts=lost, receivers=(FAILED, 150), also=(150,)))

@@ -50,7 +50,7 @@ def shown(
     )  # fmt: skip
     result = witnesses(found, ports, np.array(away))
     if dead is not None:
-        result = dead.with_earlier(result, found)
+        result = dead.with_earlier(result, found, ports.ratio)
     return [] if result is None else [int(row) for row in result.rows]
 
 

@@ -235,32 +235,43 @@ def set_ports_aside(
 def _with_their_peers(
     lossy: Observation, hard: Sequence[FaultVerdict], left: Observation, ports: PortHealth
 ) -> tuple[list[FaultVerdict], Observation]:
-    """The same of ports that fail and lose a part of what they send, and of those that began to in the same minute, of
-    which it is likeliest that they lose it on their way to such a port: by amounts and places, as in `gray`."""
+    """The same of a port that fails and loses a part of what it sends, the only such one of its plane, and those of the
+    plane that began to in the same minute: they lose it on their way to that port if it is the likeliest part by
+    amounts and places, and if together they lose no more than about as much as it does."""
     found, plane, gone = list(hard), planes_of(ports.groups, ports.islands), np.zeros(len(lossy.known), np.bool_)
     began, partly = np.full(len(gone), np.inf), ~waits(ports.ratio)
     began[lossy.rows] = lossy.onset
     failed, others = np.setdiff1d(lossy.rows[partly[lossy.rows]], left.rows), left.rows[partly[left.rows]]
     failed = failed[ports.unwell.sick(np.where(np.isfinite(ports.read), ports.read, ports.now))[failed]]
-    for _ in range(FAILED_APART):
-        since = began[others, None] - began[failed]
-        near = others[((since >= -BEFORE) & (since <= NEAR)).any(axis=1)]
-        rows = np.union1d(failed, near)
-        verdicts = _gray(Observation(lossy.groups, rows, began[rows], lossy.known), ports) if len(near) else []
-        for verdict in verdicts:
-            mine = verdict.explained[SymptomType.PACKET_LOSS]
-            if verdict.domain in ENDS and verdict.confidence >= SURE and np.isin(mine, failed).all():
-                mine = np.union1d(mine, verdict.effects[SymptomType.PACKET_LOSS])
-                gone[mine] = True
-                _blame(found, mine, plane, int(plane[mine[0]]))
-        if not gone[failed].any():
-            break
-        failed, others = failed[~gone[failed]], others[~gone[others]]
+    numbers, first, count = np.unique(plane[failed], return_index=True, return_counts=True)
+    for row in failed[first[(count == 1) & (numbers >= 0)]][:FAILED_APART].tolist():
+        after = began[others] - began[row]
+        near = others[(plane[others] == plane[row]) & (after >= -BEFORE) & (after <= NEAR)]
+        rows = np.union1d(near, [row])
+        if len(near) and len(near) <= SLACK * 2 * PEERS and _lose_as_much(ports, row, rows):
+            known = (lossy.known & (plane == plane[row])) | mask_of(rows, len(gone))
+            verdicts = _gray(Observation(lossy.groups, rows, began[rows], known), ports)
+            if any(_is_of(row, verdict) for verdict in verdicts):
+                gone[near] = True
+                _blame(found, near, plane, int(plane[row]), row)
     return found, _without(left, gone)
 
 
 FAILED_APART = 4
-"""Ports that fail and lose packets each for itself, up to which their peers are found (design choice)."""
+"""Planes in which the peers of one failed port are looked for at a time, as each takes a search (design choice)."""
+
+
+def _lose_as_much(ports: PortHealth, row: int, rows: Ints) -> bool:
+    """Whether a port loses about as much as the others of some rows together, or more: packets a second, or where these
+    are not known of all shares of what each sends."""
+    lost = ports.ratio if ports.lost is None or np.isnan(ports.lost[rows]).any() else ports.lost
+    return float(lost[rows].sum() - lost[row]) <= SLACK * float(lost[row])
+
+
+def _is_of(row: int, verdict: FaultVerdict) -> bool:
+    """Whether a verdict on a loss is surely on the link or the adapter of a port."""
+    alone = verdict.explained[SymptomType.PACKET_LOSS].tolist() == [row]
+    return alone and verdict.domain in ENDS and verdict.confidence >= SURE
 
 
 def _gray(lossy: Observation, ports: PortHealth) -> list[FaultVerdict]:
@@ -309,11 +320,12 @@ def _after(onset: Floats, read: Floats, since: Floats, over: Floats, until: floa
     return np.asarray((last >= 0) & (onset - at[some] <= until) & (read <= ends[some]))
 
 
-def _blame(verdicts: list[FaultVerdict], rows: Ints, plane: Ints, number: int) -> None:
-    """Losses of a plane are effects of the first hard fault there."""
-    for at in sorted(range(len(verdicts)), key=lambda v: verdicts[v].onset):
-        verdict = verdicts[at]
-        struck = [found for kind, found in verdict.explained.items() if kind in TEARING]
+def _blame(verdicts: list[FaultVerdict], rows: Ints, plane: Ints, number: int, row: int = -1) -> None:
+    """Losses of a plane are effects of the hard fault of a port, or of the first one there."""
+    torn = [[found for kind, found in verdict.explained.items() if kind in TEARING] for verdict in verdicts]
+    others = [not any((found == row).any() for found in struck) for struck in torn]
+    for at in sorted(range(len(verdicts)), key=lambda v: (others[v], verdicts[v].onset)):
+        verdict, struck = verdicts[at], torn[at]
         if any((plane[found] == number).any() for found in struck) or SymptomType.AGENT_SILENT in verdict.explained:
             before = verdict.effects.get(SymptomType.PACKET_LOSS, np.empty(0, np.int64))
             verdicts[at] = replace(

@@ -26,7 +26,7 @@ from fabricmon.engine.diagnosis.loss_amounts import (
     of_half,
     single_peers,
 )
-from fabricmon.engine.diagnosis.rails_of_losses import in_common, mixed, on_one_rail, shared, spread
+from fabricmon.engine.diagnosis.rails_of_losses import SMALLEST, in_common, mixed, on_one_rail, shared, spread
 from fabricmon.engine.domains.groups import Floats, Ids, Ints, Mask
 from fabricmon.engine.domains.transit import LeafCables
 
@@ -158,7 +158,7 @@ def _between_leaves(here: PortsInPlace) -> list[LossyPart]:
         return not (shows & mine).any() or (several and may_lose_all(here.ratio, shows & mine, shows & ~mine))
 
     common = in_common(cables, leaf, every, shows & every, got, possible)
-    weights = [1.0 if one.domain == "link" else (1.0 - ALL) ** int(well[one.group]) for one in common]
+    weights = [1.0 if one.domain == "link" else max((1.0 - ALL) ** int(well[one.group]), SMALLEST) for one in common]
     found: list[LossyPart] = []
     for one, where, weight in zip(common, mixed([one.where for one in common], weights), weights, strict=True):
         part, mine = (mode, shows) if one.domain == "link" else (OF_A_LEAF, shows & (leaf == one.group))

@@ -233,10 +233,10 @@ def port_health(
     health = PortHealth(
         domains.port, found, ratio, domains.near, ports.now, towards, read, flows_read, domains.rails(),
         islands=domains.islands(), work=_work(ports, len(ratio)), counted=_counts_losses_towards(ports, len(ratio)),
-        transit=transit,
+        transit=transit, lost=losses.lost_a_second(len(ratio)),
     )  # fmt: skip
-    if np.isfinite(found.worn).any():  # only what worn ports may account for is bounded by these
-        health.lost, health.errors = losses.lost_a_second(len(ratio)), _errors_a_second(ports, found.worn)
+    if np.isfinite(found.worn).any():
+        health.errors = _errors_a_second(ports, found.worn)
     return health
 
 

@@ -53,8 +53,8 @@ class DeadHosts:
         self._silent_since: dict[int, float] = {}
         self._lost: dict[int, Floats] = {}
 
-    def with_earlier(self, seen: Observation | None, observations: Observations) -> Observation | None:
-        """The witnesses, with those of earlier diagnoses in the same silence."""
+    def with_earlier(self, seen: Observation | None, observations: Observations, ratio: Floats) -> Observation | None:
+        """The witnesses, with those of earlier diagnoses in the same silence. `ratio`: see PortHealth."""
         silent = observations.get(SymptomType.AGENT_SILENT)
         if seen is None or silent is None:
             self._silent_since, self._lost = {}, {}
@@ -67,14 +67,14 @@ class DeadHosts:
         rows = np.union1d(seen.rows, np.array(kept, np.int64))
         self._silent_since = {row: since[row] for row in rows.tolist()}
         lossy = observations.get(SymptomType.PACKET_LOSS)
-        self._lost = {row: self._lost.get(row, _losses_at(lossy, since[row])) for row in rows.tolist()}
+        self._lost = {row: self._lost.get(row, _losses_at(lossy, ratio, since[row])) for row in rows.tolist()}
         known = seen.known | mask_of(rows, len(seen.known))
         return Observation(seen.groups, rows, np.array([since[row] for row in rows.tolist()]), known)
 
 
-def _losses_at(lossy: Observation | None, silent: float) -> Floats:
+def _losses_at(lossy: Observation | None, ratio: Floats, silent: float) -> Floats:
     """When losses began that may be towards a host that fell silent at a time; some of very many."""
-    onset = np.sort(lossy.onset) if lossy is not None else NONE_AWAY
+    onset = np.sort(lossy.onset[waits(ratio[lossy.rows])]) if lossy is not None else NONE_AWAY
     near = onset[(onset >= silent - BEFORE) & (onset <= silent + NEAR)]
     return near[:: max(1, len(near) // REMEMBERED)]
 
