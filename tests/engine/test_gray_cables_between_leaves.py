@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp
+from math import exp, inf
 
 import numpy as np
 import pytest
@@ -212,6 +212,8 @@ def test_one_of_two_cables_is_sure_of_five_in_six_at_most() -> None:
         where = mixed([0.0, -50.0, *[-1.0] * busy], [1.0, 1.0, *[1e-9] * busy])
         share = [exp(nats) for nats in where[:2]]
         assert share[0] / sum(share) == pytest.approx(5 / 6, abs=1e-6)
+    assert mixed([-inf, -inf], [1.0, 1.0]) == [-inf, -inf]
+    assert mixed([], []) == []
 
 
 def test_losses_all_over_a_large_network_are_diagnosed_in_bounded_steps() -> None:

@@ -29,9 +29,10 @@ it is what they have in common."""
 COMPARED = 4_000_000
 """Pairs of leaves, each for each part that lossy flows have in common, up to which parts are compared: 4 parts of 1,000
 leaves, 44 of 300; about a tenth of a second (design choice)."""
-ENDS = 64
+MOST_LEAVES = 64
 """Leaves of senders, and of receivers, of which that is looked for, evenly spread over more of them (design choice)."""
 SMALLEST = 1e-300
+"""Least probability of which a logarithm is taken."""
 ALL_TO_ALL = 2 / 3
 """Probability that ports send to others all over a network alike, and not jobs within parts of it (design choice)."""
 STRAY = 0.02
@@ -134,7 +135,8 @@ def _like_usual(counts: Sequence[Ints], share: Floats, size: Ints) -> float:
 def mixed(where: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Such nats if all ports may send to all alike, or some to some: then all parts are as likely as each other, as
     they are where not all of them are known. `weights`: how likely each part is by anything else."""
-    top = max(where, default=0.0)
+    if (top := max(where, default=-inf)) == -inf:
+        return list(where)
     each = [exp(one - top) for one in where]
     known = [(one, weight) for one, weight, nats in zip(each, weights, where, strict=True) if nats > -inf]
     mean = sum(one * weight for one, weight in known) / max(sum(weight for _, weight in known), SMALLEST)
@@ -144,7 +146,7 @@ def mixed(where: Sequence[float], weights: Sequence[float]) -> list[float]:
 
 def _some(leaves: Ints) -> Ints:
     """Leaves by which it is found what flows have in common: enough to find it, and few enough to compare."""
-    return leaves[:: -(-len(leaves) // ENDS)]
+    return leaves[:: -(-len(leaves) // MOST_LEAVES)]
 
 
 def _most(passed: tuple[Mask, Mask]) -> Mask:

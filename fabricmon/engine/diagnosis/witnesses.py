@@ -67,7 +67,8 @@ class DeadHosts:
         rows = np.union1d(seen.rows, np.array(kept, np.int64))
         self._silent_since = {row: since[row] for row in rows.tolist()}
         lossy = observations.get(SymptomType.PACKET_LOSS)
-        self._lost = {row: self._lost.get(row, _losses_at(lossy, ratio, since[row])) for row in rows.tolist()}
+        new = {row: _losses_at(lossy, ratio, since[row]) for row in rows.tolist() if row not in self._lost}
+        self._lost = {row: new[row] if row in new else self._lost[row] for row in rows.tolist()}
         known = seen.known | mask_of(rows, len(seen.known))
         return Observation(seen.groups, rows, np.array([since[row] for row in rows.tolist()]), known)
 
