@@ -26,6 +26,7 @@ from fabricmon.engine.diagnosis.silence_rate import SilenceRate
 from fabricmon.engine.diagnosis.symptom_index import SymptomIndex
 from fabricmon.engine.domains.port_health import PortHealth
 from fabricmon.engine.domains.row_domains import RowDomains, power_of
+from fabricmon.engine.domains.transit import transit_of
 from fabricmon.fleet.clocks import PartClocks
 from fabricmon.fleet.pooled_losses import pooled
 from fabricmon.fleet.table import Table
@@ -95,7 +96,8 @@ def build_probed(name: str, seed: int) -> Probed:
     ways = _both_ways(layout, np.array(ends, np.intp), seed)
     carries = np.zeros(layout.ports, np.bool_)
     carries[ways.source] = True
-    return Probed(Fabric(name, layout, ways, places, index, carries), ways, made)
+    transit = transit_of(layout.graph, places)
+    return Probed(Fabric(name, layout, ways, places, index, carries, transit), ways, made)
 
 
 def _table(rows: Sequence[tuple[ComponentId, Mapping[str, str]]], domains: Domains) -> Table:
