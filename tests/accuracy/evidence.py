@@ -90,7 +90,7 @@ class _Evidence:
         self.cables: dict[int, float] = {}
         self.rows: dict[int, float] = {}
 
-    def show(self, kind: str, rows: Ints | NDArray[np.int32], share: float) -> None:
+    def show(self, kind: SymptomType, rows: Ints | NDArray[np.int32], share: float) -> None:
         for row in np.asarray(rows).tolist():
             if self.random.random() < share:
                 self.shown[kind][row] = BEGIN + self.random.uniform(0, 15)

@@ -71,7 +71,7 @@ def voting(fabric: Fabric, trial: Trial) -> list[Answer]:
 def _one_after_the_other(fabric: Fabric, trial: Trial, *, voting: bool) -> list[Answer]:
     parts: dict[tuple[str, int], set[tuple[str, int]]] = defaultdict(set)
     size: dict[tuple[str, int], float] = {}
-    of_symptom: dict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
+    of_symptom: dict[tuple[SymptomType, int], list[tuple[str, int]]] = defaultdict(list)
     for kind, facts in trial.facts.items():
         for domain in DOMAINS[kind]:
             if domain not in facts.groups:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 from types import SimpleNamespace
+from typing import cast
 
 from fabricmon.engine.domains.dependent_hosts import DependentHosts
 from fabricmon.engine.domains.row_domains import RowDomains
+from fabricmon.engine.incidents.claim_lookup import ClaimLookup
 from fabricmon.engine.incidents.incident_draft import IncidentDraft
 from fabricmon.engine.incidents.job_impacts import JobImpacts
 from fabricmon.engine.symptoms.rule_state import SymptomKey
@@ -57,7 +59,7 @@ def main() -> list[tuple[str, float, str]]:
         role=lambda key: "compute",
         dependent_hosts=lambda: reach,
     )
-    affected = JobImpacts(lookup)
+    affected = JobImpacts(cast(ClaimLookup, lookup))
     jobs = tuple(
         Job(str(n), f"train-{n}", "mara", tuple(f"host-{h:05d}" for h in range(n * JOB, (n + 1) * JOB)))
         for n in range(HOSTS // JOB)
